@@ -316,6 +316,8 @@ pub struct Transport {
     /// What clients that come back over HTTP/3 are answered a round trip earlier; `Files` means `Off` with ticket
     /// keys, and where there is no HTTP/3.
     pub early_data: EarlyData,
+    /// Whether clients that can read it are sent the certificate chain compressed (RFC 8879).
+    pub certificate_compression: bool,
     /// The bytes with which every connection ID of QUIC begins.
     pub server_id: ServerId,
 }
@@ -327,6 +329,7 @@ impl Default for Transport {
             quic_congestion: None,
             initial_window: 10,
             early_data: EarlyData::Files,
+            certificate_compression: true,
             server_id: ServerId::default(),
         }
     }

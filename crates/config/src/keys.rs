@@ -335,6 +335,12 @@ pub const TRANSPORT: Section = Section {
             "What returning clients of HTTP/3 are answered a round trip earlier (0-RTT), by GET, HEAD and OPTIONS: nothing, files (nothing with `ticket-keys` or `client-certificates`), or proxied requests too, which origins see with `Early-Data: 1`. What is not is answered 425, and asked for again.",
         ),
         key(
+            "certificate-compression",
+            Form::Switch,
+            "true",
+            "Clients that can read it, as browsers can, are sent the certificate chain compressed with Brotli (RFC 8879): over QUIC a long chain may save a round trip so.",
+        ),
+        key(
             "server-id",
             Form::Text("7f"),
             "\"\"",

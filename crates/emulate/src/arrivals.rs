@@ -15,14 +15,14 @@ use std::sync::atomic::Ordering;
 #[cfg(all(test, feature = "loom"))]
 mod interleavings;
 
-/// How many notes are kept: of all packets that wait to be read, and more. They take 512 KiB.
+/// Number of notes that are kept: of all packets that wait to be read, and more. They take 512 KiB.
 const NOTES: u64 = 32_768;
 const _: () = assert!(NOTES > Interface::QUEUE as u64 && NOTES.is_power_of_two());
 
-/// How many notes are looked at for one packet: some microseconds at most.
+/// Number of notes that are looked at for one packet: some microseconds at most.
 const WIDTH: u64 = 1_024;
 
-/// Where the notes begin, in words; before them stands how many there have been, and nothing.
+/// Offset at which the notes begin, in words; before them stands how many there have been, and nothing.
 const FIRST: u64 = 2;
 /// A note is a time, in nanoseconds of the monotonic clock, and the [`mark`] of its number and the packet's
 /// last [`TAIL`] bytes. The mark is written after the time and read before it, as a note may be looked at
@@ -52,7 +52,7 @@ impl Arrivals {
         })
     }
 
-    /// When `packet` came, which was just read; `None` when there is no note of it.
+    /// Time at which `packet` came, which was just read; `None` when there is no note of it.
     pub(crate) fn of(&mut self, packet: &[u8]) -> Option<Timestamp> {
         let notes = &self.notes;
         self.search
@@ -84,7 +84,7 @@ fn mark(number: u64, tail: u64) -> u64 {
     tail ^ (number / NOTES + 1)
 }
 
-/// Whether the kernel would take notes, tried at no interface.
+/// Checks that the kernel would take notes, tried at no interface.
 ///
 /// # Errors
 /// As those of [`Arrivals::at`].
@@ -109,7 +109,7 @@ struct Search {
 }
 
 impl Search {
-    /// When `packet` came, by the words of memory that `load` reads.
+    /// Time at which `packet` came, by the words of memory that `load` reads.
     fn of(&mut self, load: impl Fn(usize, Ordering) -> u64, packet: &[u8]) -> Option<Timestamp> {
         let tail = tail(packet);
         let at = self.find(noted(&load), |number| time(&load, number, tail))?;
@@ -186,7 +186,7 @@ const OF_A_MAP: u8 = 2;
 const CALL: u8 = 0x85;
 const EXIT: u8 = 0x95;
 
-/// Where the context of a packet has its length.
+/// Offset at which the context of a packet has its length.
 const LENGTH: i16 = 0;
 
 /// Takes a note of each packet in the map of this descriptor, and lets the packet go on whole.

@@ -46,7 +46,7 @@ impl Backend {
     /// In the order in which they are tried.
     const ALL: [Self; 3] = [Self::Tun, Self::Packet, Self::Netem];
 
-    /// Its name: `tun`, `packet` or `netem`.
+    /// The name: `tun`, `packet` or `netem`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -37,7 +37,7 @@ pub(crate) struct BusyPoll {
     budget: Duration,
     /// The last time at which there was nothing to do.
     idle_since: Timestamp,
-    /// Whether the thread has polled since then.
+    /// True if the thread has polled since then.
     is_polling: bool,
     /// The end of a pause.
     paused_until: Timestamp,

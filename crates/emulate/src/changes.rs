@@ -45,7 +45,7 @@ struct Changed {
     index: u32,
     /// Those that were on, in the order in which they are switched off.
     offloads: Vec<Offload>,
-    /// Whether the kernel shapes what leaves it.
+    /// True if the kernel shapes what leaves it.
     netem: bool,
 }
 

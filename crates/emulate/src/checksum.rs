@@ -82,14 +82,14 @@ pub(crate) fn complete_ipv4(header: &mut [u8]) {
     header[10..12].copy_from_slice(&checksum);
 }
 
-/// Whether the checksum of the transport layer is there and right.
+/// Returns whether the checksum of the transport layer is there and right.
 pub(crate) fn is_right(packet: &[u8], headers: &Headers) -> bool {
     let segment = &packet[headers.transport..headers.end];
     let sum = pseudo_header(packet, headers, segment.len()).and(Sum::of(segment));
     sum.complement() == [0, 0] && packet[headers.checksum()] != [0, 0]
 }
 
-/// Whether the checksum of an IPv4 header is right.
+/// Returns whether the checksum of an IPv4 header is right.
 pub(crate) fn is_right_ipv4(header: &[u8]) -> bool {
     Sum::of(header).complement() == [0, 0]
 }

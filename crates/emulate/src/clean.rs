@@ -20,7 +20,7 @@ use std::{fmt, fs, io};
 /// Says in the environment of every process of an emulation whose it is.
 const VARIABLE: &str = "ALTWAY_EMULATION";
 
-/// How long a process that was killed may take to end.
+/// Time that a process that was killed may take to end.
 const PATIENCE: Timespec = Timespec {
     tv_sec: 2,
     tv_nsec: 0,
@@ -33,25 +33,25 @@ const PATIENCE: Timespec = Timespec {
 pub enum Remnant {
     /// A process that a command at an end of a link had started.
     Process {
-        /// Its number.
+        /// The number.
         pid: i32,
-        /// Its command line.
+        /// The command line.
         command: String,
     },
     /// A folder of a run's files.
     Folder {
-        /// Where it was.
+        /// The path that it had.
         path: PathBuf,
     },
     /// The socket on which a link was controlled.
     Socket {
-        /// Where it was.
+        /// The path that it had.
         path: PathBuf,
     },
     /// An interface whose offloads a link had switched off, or that it had the kernel shape: it is put
     /// back to what it was.
     Interface {
-        /// Its name.
+        /// The name.
         name: String,
     },
 }
@@ -115,7 +115,7 @@ struct Owner {
     /// The process namespace that the number is of: containers have their own.
     namespace: u64,
     pid: i32,
-    /// When it started, in ticks since the machine did, for numbers are given out again.
+    /// Time at which it started, in ticks since the machine did, for numbers are given out again.
     started: u64,
 }
 
@@ -145,7 +145,7 @@ impl Owner {
         parts.next().is_none().then_some(owner)
     }
 
-    /// Whether it is known to have ended.
+    /// Returns whether it is known to have ended.
     fn is_gone(self) -> bool {
         let here = fs::metadata("/proc/self/ns/pid").map(|namespace| namespace.ino());
         match (here, Self::of(self.pid)) {
@@ -193,7 +193,7 @@ fn kill_if_orphan(pid: i32) -> Option<Remnant> {
     Some(Remnant::Process { pid, command })
 }
 
-/// Whether a process belongs to an emulation whose own process is gone. Environments of other users'
+/// Returns whether a process belongs to an emulation whose own process is gone. Environments of other users'
 /// processes can't be read.
 fn is_orphan(pid: i32) -> bool {
     let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();

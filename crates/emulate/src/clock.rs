@@ -15,12 +15,12 @@ pub(crate) fn now() -> Timestamp {
 pub(crate) struct WallClock {
     /// How far the wall clock is ahead, in ns.
     ahead: u64,
-    /// When that was looked up.
+    /// Time at which that was looked up.
     looked_up: Timestamp,
 }
 
 impl WallClock {
-    /// How long the difference of the two clocks is taken for granted: clocks that are being set
+    /// Time that the difference of the two clocks is taken for granted: clocks that are being set
     /// right drift apart by up to 500 ppm, in that time by 50 µs.
     const TRUSTED: Duration = Duration::from_millis(100);
 

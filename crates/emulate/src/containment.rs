@@ -88,7 +88,7 @@ pub fn run_init(program: &OsStr, arguments: &[OsString]) -> Result<i32, Error> {
     Ok(reap(Pid::from_child(&child)))
 }
 
-/// Whether the other end of standard input is closed, which the supervisor holds as long as it lives.
+/// Returns whether the other end of standard input is closed, which the supervisor holds as long as it lives.
 fn supervisor_has_ended() -> bool {
     let stdin = io::stdin();
     let mut ends = [PollFd::new(&stdin, PollFlags::IN)];

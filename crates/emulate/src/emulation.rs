@@ -60,6 +60,9 @@ pub struct Options {
     /// The congestion control of TCP in the namespaces made here; `None` (the default) leaves that
     /// of the machine. This host, as the far end, keeps its own in any case.
     pub congestion_control: Option<String>,
+    /// Packets of TCP's first congestion window (RFC 6928) by all routes of the namespaces made here, at
+    /// least 1; `None` (the default) leaves the kernel's 10. What the receiver offers bounds it too.
+    pub initial_window: Option<u32>,
     /// The processor that the link thread keeps to; `None` (the default) leaves it to the kernel.
     pub pin: Option<usize>,
     /// The processors that the commands at the client's end keep to; `None` (the default) leaves it
@@ -68,13 +71,13 @@ pub struct Options {
     /// The processors that the commands at the far end keep to; `None` (the default) leaves it to the
     /// kernel.
     pub pin_server: Option<Processors>,
-    /// Whether to give the link and the ends processors of their own, as far as there are enough and
+    /// Asks to give the link and the ends processors of their own, as far as there are enough and
     /// nothing was said of them; off by default. [`Emulation::pinning`] says what came of it.
     pub isolate: bool,
     /// The file for a log of all packets at both ends of the link (pcapng); `None` (the default) for
     /// no log. It costs the link thread some 0.3 µs a packet, and never a wait.
     pub packet_log: Option<PathBuf>,
-    /// Whether to keep all processors from sleeping, all the time, so that the ends wake faster, at
+    /// Asks to keep all processors from sleeping, all the time, so that the ends wake faster, at
     /// full power; off by default. The link's own is awake while packets are on their way in any
     /// case. Neither is done under a processor quota.
     pub keep_awake: bool,
@@ -147,6 +150,7 @@ impl Default for Options {
             ip: IpVersion::default(),
             mtu: 1_500,
             congestion_control: None,
+            initial_window: None,
             pin: None,
             pin_client: None,
             pin_server: None,
@@ -213,6 +217,7 @@ impl Emulation {
         })?;
         let (client, router, more) = attach_client(&options, &near, &server, subnets, &tuning)?;
         unset.extend(more);
+        set_initial_window(&options, [&client, &near, &server])?;
         let mut emulation = Self {
             link,
             packet_log,
@@ -352,7 +357,7 @@ impl Emulation {
         &self.pinning
     }
 
-    /// Whether the processors are kept awake.
+    /// Returns whether the processors are kept awake.
     #[must_use]
     pub fn keeps_awake(&self) -> bool {
         self.idle_spinners.as_ref().is_some_and(IdleSpinners::is_on)
@@ -501,6 +506,19 @@ fn choose_subnets(
             Ok(Subnets { link, veth })
         }),
     }
+}
+
+/// Has TCP connections from the namespaces made here begin with the window that was asked for.
+fn set_initial_window(options: &Options, [client, near, server]: [&End; 3]) -> Result<(), Error> {
+    let Some(packets) = options.initial_window else {
+        return Ok(());
+    };
+    let ours = (options.far_end == FarEnd::ServerNamespace).then_some(server);
+    for end in [client, near].into_iter().chain(ours) {
+        let set = || Netlink::open()?.set_initial_window(packets);
+        end.namespace.run(set)?;
+    }
+    Ok(())
 }
 
 /// Gives the client its way to the server, from the link's near end or by a router there.

@@ -193,7 +193,7 @@ pub enum Error {
     /// The host that a proxy is to pass on to has no address.
     #[error("cannot look up `{host}`, the target of a proxy")]
     ProxyTarget {
-        /// Its name.
+        /// The name.
         host: String,
         /// The answer.
         source: io::Error,
@@ -217,7 +217,7 @@ pub enum Error {
     /// What an emulation left behind could not be looked for.
     #[error("cannot look for what was left behind in `{}`", path.display())]
     Clean {
-        /// Where.
+        /// The place.
         path: PathBuf,
         /// The kernel's answer.
         source: io::Error,
@@ -309,7 +309,7 @@ pub enum Error {
     LinkRefused {
         /// The link.
         link: String,
-        /// Its words.
+        /// The words.
         reason: String,
     },
 }

@@ -17,7 +17,7 @@ pub(crate) enum Protocol {
 }
 
 impl Protocol {
-    /// Its number in the headers of IP.
+    /// The number in the headers of IP.
     pub(crate) const fn number(self) -> u8 {
         match self {
             Self::Tcp => 6,
@@ -25,7 +25,7 @@ impl Protocol {
         }
     }
 
-    /// Where its checksum stands, from the beginning of its header.
+    /// Offset at which its checksum stands, from the beginning of its header.
     pub(crate) const fn checksum(self) -> usize {
         match self {
             Self::Tcp => 16,
@@ -45,11 +45,11 @@ impl Protocol {
 pub(crate) struct Headers {
     pub(crate) version: IpVersion,
     pub(crate) protocol: Protocol,
-    /// Where the transport header begins: the length of the IP header.
+    /// Offset at which the transport header begins: the length of the IP header.
     pub(crate) transport: usize,
-    /// Where the payload begins.
+    /// Offset at which the payload begins.
     pub(crate) payload: usize,
-    /// Where the packet ends by its IP header; what a frame was padded with comes after it.
+    /// Offset at which the packet ends by its IP header; what a frame was padded with comes after it.
     pub(crate) end: usize,
 }
 
@@ -87,7 +87,7 @@ impl Headers {
         })
     }
 
-    /// Where the checksum of the transport protocol stands.
+    /// Offset at which the checksum of the transport protocol stands.
     pub(crate) fn checksum(&self) -> Range<usize> {
         let start = self.transport + self.protocol.checksum();
         start..start + 2
@@ -112,7 +112,7 @@ impl Headers {
         }
     }
 
-    /// Where the two addresses stand.
+    /// Range of the two addresses.
     pub(crate) fn addresses(&self) -> Range<usize> {
         match self.version {
             IpVersion::V4 => 12..20,

@@ -111,7 +111,7 @@ fn spin(shared: &Shared) {
     }
 }
 
-/// Whether this thread is on that processor now.
+/// Returns whether this thread is on that processor now.
 fn move_to(processor: usize) -> bool {
     if processor >= CpuSet::MAX_CPU {
         return false;

@@ -41,7 +41,7 @@ impl IdleSpinners {
         Self { stop, threads }
     }
 
-    /// Whether there is a thread for any processor.
+    /// Returns whether there is a thread for any processor.
     pub(crate) fn is_on(&self) -> bool {
         !self.threads.is_empty()
     }
@@ -78,7 +78,7 @@ fn processors() -> Vec<usize> {
         .collect()
 }
 
-/// Whether a control group (version 2) limits this process's share of the processors.
+/// Returns whether a control group (version 2) limits this process's share of the processors.
 pub(crate) fn has_quota() -> bool {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let group = groups

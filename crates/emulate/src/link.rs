@@ -37,10 +37,10 @@ pub(crate) trait Link: fmt::Debug + Send + Sync {
     /// counted by whoever has them.
     fn dropped_between(&self) -> Result<u64, Error>;
 
-    /// Whether what moves the packets has real-time priority; `None` where no thread of ours does.
+    /// Returns whether what moves the packets has real-time priority; `None` where no thread of ours does.
     fn is_realtime(&self) -> Option<bool>;
 
-    /// Whether a packet's delay begins when the kernel got it, and not when it was read; `None` where
+    /// Returns whether a packet's delay begins when the kernel got it, and not when it was read; `None` where
     /// no thread of ours reads it.
     fn knows_arrivals(&self) -> Option<bool>;
 }

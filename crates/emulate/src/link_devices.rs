@@ -48,7 +48,7 @@ pub(crate) struct Start {
     pub(crate) parameters: Parameters,
     /// The MTU of both interfaces.
     pub(crate) mtu: u16,
-    /// Where every packet is written down, if it is; netem does not.
+    /// The log of every packet, if there is one; netem does not.
     pub(crate) recorder: Option<Recorder>,
     /// The processor of the link thread, where there is one.
     pub(crate) pin: Option<usize>,
@@ -59,7 +59,7 @@ pub(crate) struct Start {
 }
 
 impl Interface {
-    /// How many packets the kernel keeps for the link thread to read, before it drops them. The
+    /// Number of packets that the kernel keeps for the link thread to read, before it drops them. The
     /// usual 500 are gone in 5 ms at 1 Gbit/s; these last for 240 ms. Pieces of several packets, which
     /// [`Tun`] reads, count as one and have 64 KiB at most: 1.3 GB, if a sender waits for nobody.
     pub(crate) const QUEUE: u32 = 20_000;

@@ -14,7 +14,9 @@ use rtnetlink::packet_core::{
 use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::address::AddressHeaderFlags;
 use rtnetlink::packet_route::link::{LinkAttribute, Stats64};
-use rtnetlink::packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteMetric};
+use rtnetlink::packet_route::route::{
+    RouteAddress, RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteMetric, RouteType,
+};
 use rtnetlink::packet_route::tc::{TcAttribute, TcHandle, TcMessage};
 use rtnetlink::{Handle, LinkUnspec, RouteMessageBuilder};
 use std::io;
@@ -147,6 +149,26 @@ impl Netlink {
         Ok(windows)
     }
 
+    /// Has TCP connections by all routes of this namespace begin with a congestion window of so many
+    /// packets.
+    pub(crate) fn set_initial_window(&self, packets: u32) -> Result<(), Error> {
+        let v4 = RouteMessageBuilder::<Ipv4Addr>::new().build();
+        let v6 = RouteMessageBuilder::<Ipv6Addr>::new().build();
+        for every in [v4, v6] {
+            let routes = self.handle.route().get(every).execute();
+            let collected = routes.try_filter_map(async |route| Ok(to_a_host(route)));
+            let found: Vec<RouteMessage> =
+                self.run("read the routes of a namespace", collected.try_collect())?;
+            for mut route in found {
+                let window = RouteMetric::InitCwnd(packets);
+                route.attributes.push(RouteAttribute::Metrics(vec![window]));
+                let request = self.handle.route().add(route).replace().execute();
+                self.run("set TCP's first window of a route", request)?;
+            }
+        }
+        Ok(())
+    }
+
     /// What passed an interface so far.
     pub(crate) fn counters(&self, index: u32) -> Result<Stats64, Error> {
         let links = self.handle.link().get().match_index(index).execute();
@@ -166,7 +188,7 @@ impl Netlink {
         Ok(counters.tx_dropped + counters.rx_dropped)
     }
 
-    /// Whether the kernel has a queueing discipline of that name. `qdisc` must be one that requires
+    /// Returns whether the kernel has a queueing discipline of that name. `qdisc` must be one that requires
     /// options: the request has none, so it never succeeds.
     pub(crate) fn knows_qdisc(&self, qdisc: &str) -> Result<bool, Error> {
         let attempted = "try a queueing discipline";
@@ -222,6 +244,25 @@ fn as_io(error: rtnetlink::Error) -> io::Error {
         rtnetlink::Error::NetlinkError(message) => message.to_io(),
         other => io::Error::other(other),
     }
+}
+
+/// The route with what tells it from others alone, if other hosts are reached by it.
+fn to_a_host(mut route: RouteMessage) -> Option<RouteMessage> {
+    // The kernel refuses states of interfaces that it says itself.
+    route.header.flags = RouteFlags::empty();
+    let is_unicast = route.header.kind == RouteType::Unicast;
+    let is_main = route.header.table == RouteHeader::RT_TABLE_MAIN;
+    route.attributes.retain(|attribute| {
+        matches!(
+            attribute,
+            RouteAttribute::Destination(_)
+                | RouteAttribute::Gateway(_)
+                | RouteAttribute::Oif(_)
+                | RouteAttribute::PrefSource(_)
+                | RouteAttribute::Priority(_)
+        )
+    });
+    (is_unicast && is_main).then_some(route)
 }
 
 fn initial_window(route: &RouteMessage) -> Option<u32> {

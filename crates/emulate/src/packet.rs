@@ -16,7 +16,7 @@ use rustix::net::{SendFlags, send};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// How many frames the kernel keeps for the link thread to read, before it drops them: 196 ms of full
+/// Number of frames that the kernel keeps for the link thread to read, before it drops them: 196 ms of full
 /// packets at 1 Gbit/s. With frames of the usual MTU they are 32 MiB.
 const FRAMES: usize = 16_384;
 
@@ -127,14 +127,14 @@ impl AsFd for PacketPort {
     }
 }
 
-/// Whether packet sockets can be made in the namespace of the calling thread.
+/// Checks that packet sockets can be made in the namespace of the calling thread.
 pub(crate) fn try_here() -> io::Result<()> {
     /// The loopback interface, in every namespace.
     const LOOPBACK: u32 = 1;
     PacketSocket::receiver(LOOPBACK, 2_048, 32).map(drop)
 }
 
-/// Whether packet sockets can be made, tried in a scratch namespace.
+/// Checks that packet sockets can be made, tried in a scratch namespace.
 pub(crate) fn try_out() -> io::Result<()> {
     let tried = Namespace::create().and_then(|scratch| {
         scratch.run(|| {

@@ -79,7 +79,7 @@ impl Pool {
         self.free.push(slot);
     }
 
-    /// Whether there is no slot free.
+    /// Returns whether there is no slot free.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.free.is_empty()
     }

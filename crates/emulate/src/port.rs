@@ -35,7 +35,7 @@ pub(crate) trait Port: AsFd + fmt::Debug + Send + 'static {
     /// The interface is gone.
     fn drain(&mut self, most: usize) -> Result<usize, Errno>;
 
-    /// Whether [`Arrival::at`] is when the kernel got the packet, and not when it was read.
+    /// Returns whether [`Arrival::at`] is when the kernel got the packet, and not when it was read.
     fn knows_arrivals(&self) -> bool;
 
     /// The packets that were lost before [`read`](Self::read) could see them since this was called
@@ -52,9 +52,9 @@ pub(crate) struct Lost(pub(crate) u64);
 pub(crate) struct Arrival {
     /// The bytes read.
     pub(crate) length: usize,
-    /// Its size in IP bytes; `None` for what is no traffic of the ends but keeps their connection
+    /// The size in IP bytes; `None` for what is no traffic of the ends but keeps their connection
     /// up, and so passes the link unshaped.
     pub(crate) size: Option<DataSize>,
-    /// When it came, as far as that is known: never after it was read.
+    /// Time at which it came, as far as that is known: never after it was read.
     pub(crate) at: Timestamp,
 }

@@ -59,13 +59,13 @@ pub fn enter() -> Result<Privilege, Error> {
     Ok(Privilege::UserNamespace)
 }
 
-/// Whether this process may make network namespaces and interfaces as it is.
+/// Returns whether this process may make network namespaces and interfaces as it is.
 pub(crate) fn has_privilege() -> bool {
     let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN;
     rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(needed))
 }
 
-/// Whether the current network namespace is one that [`enter`] made, not the host's.
+/// Returns whether the current network namespace is one that [`enter`] made, not the host's.
 pub(crate) fn in_user_namespace() -> bool {
     IN_USER_NAMESPACE.load(Ordering::Relaxed)
 }

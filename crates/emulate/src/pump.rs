@@ -2,9 +2,9 @@
 
 use crate::busy_poll::{BusyPoll, Wait};
 use crate::clock::{self, now};
+use crate::coalescing::Coalescing;
 use crate::idle_spinner::IdleSpinner;
 use crate::lateness::Lateness;
-use crate::moderation::Moderation;
 use crate::packet_log::{Entry, Recorder, Side, Sight};
 use crate::pool::{Pool, Slot};
 use crate::port::{Lost, Port};
@@ -104,20 +104,20 @@ pub(crate) struct Now {
 
 /// One direction of the link: packets from `from` go through `model` to `to`. The numbers are
 /// places in [`Pump::ends`].
-struct Lane {
+struct LinkDirection {
     from: usize,
     to: usize,
     /// [`mean_loss`] of its configuration; `None` once that has changed.
     loss: Option<f64>,
     model: Direction<Slot>,
-    moderation: Moderation,
+    coalescing: Coalescing,
 }
 
-impl Lane {
-    /// When packets are to be handed over next.
+impl LinkDirection {
+    /// Time at which packets are to be handed over next.
     fn poll_timeout(&self) -> Option<Timestamp> {
         let due = self.model.poll_timeout();
-        due.map(|due| due.max(self.moderation.earliest()))
+        due.map(|due| due.max(self.coalescing.earliest()))
     }
 }
 
@@ -125,7 +125,7 @@ impl Lane {
 pub(crate) struct Pump<P> {
     /// The client's and the server's end.
     ends: [P; 2],
-    lanes: [Lane; 2],
+    directions: [LinkDirection; 2],
     pool: Pool,
     lateness: Lateness,
     mishaps: u64,
@@ -133,7 +133,7 @@ pub(crate) struct Pump<P> {
     /// What [`switches::of_this_thread`] was at the start, and last.
     switches_before: u64,
     switches_seen: u64,
-    /// Whether the thread has real-time priority.
+    /// True if the thread has real-time priority.
     realtime: bool,
     timeline: Timeline,
     busy_poll: BusyPoll,
@@ -165,7 +165,7 @@ impl<P: Port> Pump<P> {
             timeline: Timeline::new(now(), parameters.longer_delay()),
             busy_poll: BusyPoll::new(now()),
             idle_spinner: IdleSpinner::start(),
-            lanes: lanes(parameters),
+            directions: directions(parameters),
             pool: Pool::new(P::HEADER + usize::from(mtu)),
             lateness: Lateness::new(),
             mishaps: 0,
@@ -191,11 +191,11 @@ impl<P: Port> Pump<P> {
             let mut moved = 0;
             // First in, then out: the model's time does not run backwards, and packets have come before
             // they are read.
-            for lane in 0..self.lanes.len() {
-                moved += self.take_in(lane)?;
+            for direction in 0..self.directions.len() {
+                moved += self.take_in(direction)?;
             }
-            for lane in 0..self.lanes.len() {
-                moved += self.let_out(lane);
+            for direction in 0..self.directions.len() {
+                moved += self.let_out(direction);
             }
             if let Some(recorder) = &mut self.recorder {
                 recorder.flush(now());
@@ -216,7 +216,7 @@ impl<P: Port> Pump<P> {
 
     /// Goes on in another way from `at` on; what is in the link stays in it.
     fn change(&mut self, at: Timestamp, change: &Change) {
-        let [up, down] = &mut self.lanes;
+        let [up, down] = &mut self.directions;
         let (mut up_config, mut down_config) =
             (up.model.config().clone(), down.model.config().clone());
         change.apply(&mut up_config, &mut down_config);
@@ -225,60 +225,62 @@ impl<P: Port> Pump<P> {
 
     fn reconfigure(&mut self, at: Timestamp, up: Config, down: Config) {
         self.timeline.delays(up.delay.max(down.delay));
-        for (lane, config) in self.lanes.iter_mut().zip([up, down]) {
-            lane.loss = lane.loss.filter(|loss| Some(*loss) == mean_loss(&config));
-            lane.model.reconfigure(at, config);
-            free_dropped::<P>(lane, &mut self.pool, &mut self.recorder);
+        for (direction, config) in self.directions.iter_mut().zip([up, down]) {
+            direction.loss = direction
+                .loss
+                .filter(|loss| Some(*loss) == mean_loss(&config));
+            direction.model.reconfigure(at, config);
+            free_dropped::<P>(direction, &mut self.pool, &mut self.recorder);
         }
     }
 
-    /// Hands over what is due at the far end of a lane; returns how many packets.
-    fn let_out(&mut self, lane: usize) -> usize {
+    /// Hands over what is due at the far end of a direction; returns how many packets.
+    fn let_out(&mut self, direction: usize) -> usize {
         let began = now();
-        if began < self.lanes[lane].moderation.earliest() {
+        if began < self.directions[direction].coalescing.earliest() {
             return 0;
         }
         let moved = (0..BATCH)
-            .take_while(|_| self.let_out_one(lane).is_some())
+            .take_while(|_| self.let_out_one(direction).is_some())
             .count();
         if moved > 0 {
-            let lane = &mut self.lanes[lane];
-            lane.moderation.handed_over(began);
-            self.mishaps += lost(self.ends[lane.to].flush());
+            let direction = &mut self.directions[direction];
+            direction.coalescing.handed_over(began);
+            self.mishaps += lost(self.ends[direction.to].flush());
         }
         moved
     }
 
     /// Hands over the next packet that is due, if one is.
-    fn let_out_one(&mut self, lane: usize) -> Option<()> {
-        let lane = &mut self.lanes[lane];
+    fn let_out_one(&mut self, direction: usize) -> Option<()> {
+        let direction = &mut self.directions[direction];
         let now = now();
-        let delivery = lane.model.dequeue(now);
-        free_dropped::<P>(lane, &mut self.pool, &mut self.recorder);
+        let delivery = direction.model.dequeue(now);
+        free_dropped::<P>(direction, &mut self.pool, &mut self.recorder);
         let delivery = delivery?;
         self.lateness.record((now - delivery.due).as_nanos() as u64);
         if let Some(flip) = delivery.flip {
             flip.apply(&mut self.pool.packet_mut(&delivery.packet)[P::HEADER..]);
         }
         let packet = self.pool.packet(&delivery.packet);
-        self.mishaps += lost(self.ends[lane.to].write(packet));
+        self.mishaps += lost(self.ends[direction.to].write(packet));
         if let Some(recorder) = &mut self.recorder {
-            recorder.record(entry(lane.to, Sight::Left, now, &packet[P::HEADER..]));
+            recorder.record(entry(direction.to, Sight::Left, now, &packet[P::HEADER..]));
         }
         self.pool.put_back(delivery.packet);
         Some(())
     }
 
-    /// Takes in what has arrived at the near end of a lane; returns how many packets.
-    fn take_in(&mut self, lane: usize) -> Result<usize, Errno> {
+    /// Takes in what has arrived at the near end of a direction; returns how many packets.
+    fn take_in(&mut self, direction: usize) -> Result<usize, Errno> {
         for moved in 0..BATCH {
             if self.pool.is_exhausted() {
-                return self.discard(self.lanes[lane].from);
+                return self.discard(self.directions[direction].from);
             }
-            let lane = &mut self.lanes[lane];
+            let direction = &mut self.directions[direction];
             let mut arrival = None;
             let slot = self.pool.fill(|buffer| {
-                arrival = self.ends[lane.from].read(buffer)?;
+                arrival = self.ends[direction.from].read(buffer)?;
                 Ok::<_, Errno>(arrival.map(|arrival| arrival.length))
             })?;
             let (Some(slot), Some(arrival)) = (slot, arrival) else {
@@ -286,29 +288,29 @@ impl<P: Port> Pump<P> {
             };
             let packet = self.pool.packet(&slot);
             let Some(size) = arrival.size else {
-                let to = &mut self.ends[lane.to];
+                let to = &mut self.ends[direction.to];
                 self.mishaps += lost(to.write(packet)) + lost(to.flush());
                 self.pool.put_back(slot);
                 continue;
             };
             if let Some(recorder) = &mut self.recorder {
                 let packet = &packet[P::HEADER..];
-                recorder.record(entry(lane.from, Sight::Came, arrival.at, packet));
+                recorder.record(entry(direction.from, Sight::Came, arrival.at, packet));
             }
             let copy = |slot: &Slot| {
                 let copy = self.pool.copy(slot);
                 self.mishaps += u64::from(copy.is_none());
                 copy
             };
-            if let Err(dropped) = lane.model.enqueue_with(arrival.at, size, slot, copy) {
+            if let Err(dropped) = direction.model.enqueue_with(arrival.at, size, slot, copy) {
                 if let Some(recorder) = &mut self.recorder {
                     let packet = &self.pool.packet(&dropped.packet)[P::HEADER..];
                     let sight = Sight::Dropped(dropped.reason);
-                    recorder.correct(entry(lane.from, sight, arrival.at, packet));
+                    recorder.correct(entry(direction.from, sight, arrival.at, packet));
                 }
                 self.pool.put_back(dropped.packet);
             }
-            free_dropped::<P>(lane, &mut self.pool, &mut self.recorder);
+            free_dropped::<P>(direction, &mut self.pool, &mut self.recorder);
         }
         Ok(BATCH)
     }
@@ -324,7 +326,11 @@ impl<P: Port> Pump<P> {
     /// Waits until a packet is due, a packet has come, or there is a request; returns at once when it is
     /// better not to sleep.
     fn wait(&mut self) -> Result<(), Errno> {
-        let due = self.lanes.iter().filter_map(Lane::poll_timeout).min();
+        let due = self
+            .directions
+            .iter()
+            .filter_map(LinkDirection::poll_timeout)
+            .min();
         let asleep = now();
         if due.is_some() {
             self.idle_spinner.spin_from(asleep);
@@ -414,9 +420,9 @@ impl<P: Port> Pump<P> {
     fn restart(&mut self, parameters: Parameters) {
         self.timeline = Timeline::new(now(), parameters.longer_delay());
         self.switches_before = switches::of_this_thread();
-        let fresh = lanes(parameters);
-        for lane in std::mem::replace(&mut self.lanes, fresh) {
-            for slot in lane.model.into_packets() {
+        let fresh = directions(parameters);
+        for direction in std::mem::replace(&mut self.directions, fresh) {
+            for slot in direction.model.into_packets() {
                 self.pool.put_back(slot);
             }
         }
@@ -434,7 +440,7 @@ impl<P: Port> Pump<P> {
         for end in &mut self.ends {
             self.socket_drops += end.take_hidden_drops();
         }
-        let [up, down] = &self.lanes;
+        let [up, down] = &self.directions;
         let now = Now {
             up: up.model.config().clone(),
             down: down.model.config().clone(),
@@ -456,30 +462,34 @@ impl<P: Port> Pump<P> {
     }
 }
 
-fn lanes(parameters: Parameters) -> [Lane; 2] {
+fn directions(parameters: Parameters) -> [LinkDirection; 2] {
     let Parameters { up, down, seed } = parameters;
-    let lane = |from, to, config, up| Lane {
+    let direction = |from, to, config, up| LinkDirection {
         from,
         to,
         loss: mean_loss(&config),
         model: Direction::new(config, seed_for(seed, up)),
-        moderation: Moderation::new(),
+        coalescing: Coalescing::new(),
     };
-    [lane(0, 1, up, true), lane(1, 0, down, false)]
+    [direction(0, 1, up, true), direction(1, 0, down, false)]
 }
 
-/// How many packets the kernel did not take.
+/// Number of packets that the kernel did not take.
 fn lost(handed_over: Result<(), Lost>) -> u64 {
     handed_over.err().map_or(0, |Lost(packets)| packets)
 }
 
 /// Frees the memory of the packets that the model dropped after it had taken them.
-fn free_dropped<P: Port>(lane: &mut Lane, pool: &mut Pool, recorder: &mut Option<Recorder>) {
-    while let Some(dropped) = lane.model.poll_dropped() {
+fn free_dropped<P: Port>(
+    direction: &mut LinkDirection,
+    pool: &mut Pool,
+    recorder: &mut Option<Recorder>,
+) {
+    while let Some(dropped) = direction.model.poll_dropped() {
         if let Some(recorder) = recorder {
             let packet = &pool.packet(&dropped.packet)[P::HEADER..];
             recorder.record(entry(
-                lane.from,
+                direction.from,
                 Sight::Dropped(dropped.reason),
                 now(),
                 packet,

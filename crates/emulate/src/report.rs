@@ -111,7 +111,7 @@ pub enum Invalid {
     /// Packets were lost that the model did not lose.
     #[error("{packets} packets were dropped outside of the emulated link")]
     HiddenDrops {
-        /// How many.
+        /// Number of them.
         packets: u64,
     },
     /// More or fewer packets were lost than chance explains.
@@ -119,7 +119,7 @@ pub enum Invalid {
         "{lost} of {packets} packets were lost in one direction where {percent}% was asked for"
     )]
     Loss {
-        /// How many.
+        /// Number of them.
         lost: u64,
         /// Of how many.
         packets: u64,
@@ -156,7 +156,7 @@ impl LinkReport {
         (delay / 100).max(LEAST).as_secs_f64() * 1e6
     }
 
-    /// Whether a measurement over this link counts.
+    /// Returns whether a measurement over this link counts.
     ///
     /// # Errors
     /// Says why it does not: packets lost outside of the model first, then loss that chance does not
@@ -239,7 +239,7 @@ impl DirectionReport {
         }
     }
 
-    /// Whether chance explains how many packets were lost: six standard deviations, and three packets
+    /// Checks that chance explains how many packets were lost: six standard deviations, and three packets
     /// where there are few, let one honest direction in 100 million be accused.
     fn plausible_loss(&self) -> Result<(), Invalid> {
         let Some(share) = self.loss_configured else {

@@ -76,7 +76,7 @@ impl Router {
         self.end.address
     }
 
-    /// Whether proxies pass on, and not the kernel.
+    /// Returns whether proxies pass on, and not the kernel.
     pub(crate) fn is_proxy(&self) -> bool {
         self.proxy.is_some()
     }

@@ -45,7 +45,7 @@ impl Scratch {
         }
     }
 
-    /// Where it is.
+    /// The path.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.folder.path()
@@ -99,7 +99,7 @@ fn open(path: &Path) -> io::Result<File> {
     Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
 }
 
-/// Whether `path` is the folder that was opened, and not removed since.
+/// Returns whether `path` is the folder that was opened, and not removed since.
 fn is_still_there(path: &Path, opened: &File) -> io::Result<bool> {
     let opened = opened.metadata()?;
     let found = fs::symlink_metadata(path);

@@ -31,7 +31,7 @@ impl Prefix {
         Self::of_bits(version, bits, length)
     }
 
-    /// Its first address.
+    /// The first address.
     pub(crate) fn address(self) -> IpAddr {
         address(self.version, self.first)
     }
@@ -41,7 +41,7 @@ impl Prefix {
         self.length
     }
 
-    /// Whether an address is in it.
+    /// Returns whether an address is in it.
     pub(crate) fn has(self, address: IpAddr) -> bool {
         self.contains(Self::new(address, IpVersion::of(address).bits()))
     }

@@ -104,7 +104,7 @@ pub(crate) fn let_forward(version: IpVersion) -> Result<(), Error> {
         })
 }
 
-/// Whether the namespace of the calling thread forwards packets of one version of IP.
+/// Returns whether the namespace of the calling thread forwards packets of one version of IP.
 pub(crate) fn forwards(version: IpVersion) -> bool {
     let parameter = match version {
         IpVersion::V4 => "net.ipv4.ip_forward",
@@ -123,7 +123,7 @@ pub(crate) fn write(parameter: &str, value: &str) -> io::Result<()> {
     fs::write(path(parameter), value)
 }
 
-/// Where a parameter is in the file system.
+/// Path of a parameter in the file system.
 pub(crate) fn path(parameter: &str) -> String {
     format!("/proc/sys/{}", parameter.replace('.', "/"))
 }

@@ -46,7 +46,7 @@ impl Topology {
     /// All of them, the simplest first.
     pub const ALL: [Self; 3] = [Self::Direct, Self::Router, Self::Proxied];
 
-    /// Its name: `direct`, `router` or `proxied`.
+    /// The name: `direct`, `router` or `proxied`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

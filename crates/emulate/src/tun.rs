@@ -36,7 +36,7 @@ pub(crate) struct Tun {
     /// `None` where the kernel takes no note of when packets came.
     arrivals: Option<Arrivals>,
     inbox: Inbox,
-    /// When what is in the inbox came.
+    /// Time at which what is in the inbox came.
     came: Timestamp,
     train: Train,
 }

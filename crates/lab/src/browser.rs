@@ -28,18 +28,18 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use timing::Report;
 
-/// How long a browser may take until it can be told what to do: seconds, but beside ten builds on two
+/// Time that a browser may take until it can be told what to do: seconds, but beside ten builds on two
 /// processors a Firefox took more than 30.
 pub(crate) const START_LIMIT: Duration = Duration::from_secs(120);
 
-/// How long a browser is left alone before it loads a page: what it still does for its start takes
+/// Time that a browser is left alone before it loads a page: what it still does for its start takes
 /// processor time from the page (docs/decisions/0037).
 const SETTLING: Duration = Duration::from_millis(500);
 
-/// How long a browser may take to answer a question on a page that has come.
+/// Time that a browser may take to answer a question on a page that has come.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long it may take to write all times of the page down.
+/// Time that it may take to write all times of the page down.
 const REPORT_LIMIT: Duration = Duration::from_secs(2);
 
 /// How often it is asked for them until then.
@@ -66,9 +66,9 @@ pub struct PageLoad {
     /// A folder for the browser's files; it is the caller's to remove. Empty, or with the profile of a visit of
     /// sessions that this one goes on from.
     pub folder: PathBuf,
-    /// How long a page may take.
+    /// Time that a page may take.
     pub timeout: Duration,
-    /// Where Chromium writes its log of its network; `None`: nowhere.
+    /// File for Chromium's log of its network; `None`: none.
     pub netlog: Option<PathBuf>,
 }
 
@@ -119,7 +119,7 @@ fn shifted(record: RequestRecord, first: u32) -> RequestRecord {
 }
 
 impl PageLoad {
-    /// Whether the browser keeps its profile, and goes where it is led.
+    /// Returns whether the browser keeps its profile, and goes where it is led.
     fn comes_back(&self) -> bool {
         self.visit.sessions.is_some()
     }
@@ -156,7 +156,7 @@ impl PageLoad {
     }
 }
 
-/// Where a browser is installed.
+/// Path of an installed browser.
 pub(crate) fn program(browser: Client) -> Option<PathBuf> {
     let names: &[&str] = match browser {
         Client::Chromium => &["chromium", "chromium-browser", "google-chrome"],

@@ -16,7 +16,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// How long a client may outlive its own time-out before it is ended.
+/// Time that a client may outlive its own time-out before it is ended.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// The variable by which clients are told where their TLS secrets go.
@@ -57,7 +57,7 @@ impl FetchJob<'_> {
         format!("https://{host}:{}", self.port)
     }
 
-    /// How long a request may take, or of browsers a page.
+    /// Time that a request may take, or of browsers a page.
     fn patience(&self) -> Duration {
         patience(self.testbed.plan, self.cell)
     }

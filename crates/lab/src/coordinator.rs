@@ -1,7 +1,7 @@
-//! The coordinator of a run: which transfer each lane makes next, whether one counts, and that every row is kept.
+//! The coordinator of a run: which transfer each worker makes next, whether one counts, and that every row is kept.
 
 use crate::Error;
-use crate::campaign::End;
+use crate::experiment::End;
 use crate::folder::RunFolder;
 use crate::progress::{Pace, Progress, Times};
 use crate::schedule::{Transfer, TransferId, id_of};
@@ -12,11 +12,11 @@ use altway_record::{Plan, Running, Sample, transfers};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-/// After so many transfers in a row that did not count, in each lane, the run ends: something is wrong
+/// After so many transfers in a row that did not count, in each worker, the run ends: something is wrong
 /// that repeating won't mend.
 const HOPELESS_AFTER: u32 = 2 * ATTEMPTS;
 
-/// With several lanes, cells of a block that are given out at once for each of them: a lane that is
+/// With several workers, cells of a block that are given out at once for each of them: a worker that is
 /// done waits for the others at the end.
 const CELLS_AT_ONCE: usize = 4;
 
@@ -29,7 +29,7 @@ enum Destination {
     Alone,
 }
 
-/// Transfers of one block and cell, which are made after each other in one lane.
+/// Transfers of one block and cell, which are made after each other in one worker.
 type Group = VecDeque<Transfer>;
 
 /// The state of a run.
@@ -39,7 +39,7 @@ pub(crate) struct Coordinator {
     sharing: Sharing,
     pub(crate) folder: RunFolder,
     pub(crate) scheduler: Scheduler,
-    lanes: usize,
+    worker_count: usize,
     pace: Pace,
     times: Times,
     failures_in_a_row: u32,
@@ -50,12 +50,12 @@ pub(crate) struct Coordinator {
 }
 
 impl Coordinator {
-    pub(crate) fn new(folder: RunFolder, sharing: Sharing, lanes: usize) -> Self {
+    pub(crate) fn new(folder: RunFolder, sharing: Sharing, worker_count: usize) -> Self {
         let manifest = folder.manifest();
         let plan = manifest.plan.clone();
         let mut scheduler = Scheduler::new(&plan, manifest.shard, folder.samples());
-        if lanes > 1 {
-            scheduler.give_at_least(lanes * CELLS_AT_ONCE * plan.arms().len());
+        if worker_count > 1 {
+            scheduler.give_at_least(worker_count * CELLS_AT_ONCE * plan.arms().len());
         }
         let made_alone = folder.alone().iter().filter(|row| row.valid);
         let mut times = Times::default();
@@ -67,7 +67,7 @@ impl Coordinator {
             pace: Pace::of(&plan),
             plan,
             folder,
-            lanes,
+            worker_count,
             times,
             failures_in_a_row: 0,
             transferred: Duration::ZERO,
@@ -88,11 +88,11 @@ impl Coordinator {
         Ok(end)
     }
 
-    /// How long what is left will take, about.
+    /// Time that what is left will take, about.
     pub(crate) fn time_left(&self) -> Duration {
-        let lanes = u32::try_from(self.lanes).unwrap_or(u32::MAX);
+        let worker_count = u32::try_from(self.worker_count).unwrap_or(u32::MAX);
         let left = self.scheduler.left();
-        self.pace.predict_shared(&left, lanes, &self.sharing)
+        self.pace.predict_shared(&left, worker_count, &self.sharing)
     }
 
     fn make_all(
@@ -105,18 +105,18 @@ impl Coordinator {
             if batch.is_empty() {
                 return Ok(End::Complete);
             }
-            for (book, groups, lanes) in self.in_turn(&batch) {
-                if self.make(workers, book, groups, lanes, observe)? == End::Stopped {
+            for (book, groups, worker_count) in self.in_turn(&batch) {
+                if self.make(workers, book, groups, worker_count, observe)? == End::Stopped {
                     return Ok(End::Stopped);
                 }
             }
         }
     }
 
-    /// The order of a batch: with one lane as it is. With several, first what may be made side by side
+    /// The order of a batch: with one worker as it is. With several, first what may be made side by side
     /// and then the rest; before and after it what is made alone for the check.
     fn in_turn(&self, batch: &[Transfer]) -> Vec<(Destination, Vec<Group>, usize)> {
-        if self.lanes == 1 {
+        if self.worker_count == 1 {
             return vec![(Destination::Run, groups(batch.iter()), 1)];
         }
         let [before, after] = alone(&self.plan, batch, &self.sharing, &self.made_alone);
@@ -124,33 +124,33 @@ impl Coordinator {
         let others = batch.iter().filter(|one| !self.sharing.has(&one.cell));
         vec![
             (Destination::Alone, groups(before.iter()), 1),
-            (Destination::Run, groups(shared), self.lanes),
+            (Destination::Run, groups(shared), self.worker_count),
             (Destination::Run, groups(others), 1),
             (Destination::Alone, groups(after.iter()), 1),
         ]
     }
 
-    /// Makes these groups in so many lanes, each group in one of them.
+    /// Makes these groups in so many workers, each group in one of them.
     fn make(
         &mut self,
         workers: &mut WorkerPool<'_>,
         book: Destination,
         groups: Vec<Group>,
-        lanes: usize,
+        worker_count: usize,
         observe: &mut dyn FnMut(&Progress),
     ) -> Result<End, Error> {
         let mut waiting = VecDeque::from(groups);
         let mut at_work: Vec<Group> = Vec::new();
-        for lane in 0..lanes.min(workers.lanes()) {
+        for worker in 0..worker_count.min(workers.len()) {
             let group = waiting.pop_front().unwrap_or_default();
             if let Some(first) = group.front().filter(|_| !workers.is_stopped()) {
-                workers.give(lane, *first, 1);
+                workers.give(worker, *first, 1);
             }
             at_work.push(group);
         }
         let mut failure = None;
         while workers.under_way() > 0 {
-            // What other lanes have measured is kept, whatever becomes of this one.
+            // What other workers have measured is kept, whatever becomes of this one.
             let made = match workers.next() {
                 Ok(made) => made,
                 Err(error) => {
@@ -159,7 +159,7 @@ impl Coordinator {
                     continue;
                 }
             };
-            let (lane, task) = (made.lane, made.task);
+            let (worker, task) = (made.worker, made.task);
             let Some(again) = self.keep(book, made)? else {
                 continue;
             };
@@ -167,13 +167,13 @@ impl Coordinator {
             if !again {
                 observe(&self.progress(Some(&task.transfer)));
                 attempt = 1;
-                at_work[lane].pop_front();
-                if at_work[lane].is_empty() {
-                    at_work[lane] = waiting.pop_front().unwrap_or_default();
+                at_work[worker].pop_front();
+                if at_work[worker].is_empty() {
+                    at_work[worker] = waiting.pop_front().unwrap_or_default();
                 }
             }
-            if let Some(next) = at_work[lane].front().filter(|_| !workers.is_stopped()) {
-                workers.give(lane, *next, attempt);
+            if let Some(next) = at_work[worker].front().filter(|_| !workers.is_stopped()) {
+                workers.give(worker, *next, attempt);
             }
         }
         let done = waiting.is_empty() && at_work.iter().all(VecDeque::is_empty);
@@ -210,8 +210,8 @@ impl Coordinator {
         }
         tracing::debug!(fault = %first.fault, attempt = first.attempt, "the transfer does not count");
         self.failures_in_a_row += 1;
-        let lanes = u32::try_from(self.lanes).unwrap_or(u32::MAX);
-        if self.failures_in_a_row >= HOPELESS_AFTER.saturating_mul(lanes) {
+        let worker_count = u32::try_from(self.worker_count).unwrap_or(u32::MAX);
+        if self.failures_in_a_row >= HOPELESS_AFTER.saturating_mul(worker_count) {
             return Err(Error::Hopeless {
                 attempts: self.failures_in_a_row,
                 fault: first.fault,
@@ -225,7 +225,7 @@ impl Coordinator {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let before = self.folder.manifest().running.clone().unwrap_or_default();
         let running = Running {
-            side_by_side: u32::try_from(self.lanes).unwrap_or(u32::MAX),
+            side_by_side: u32::try_from(self.worker_count).unwrap_or(u32::MAX),
             wall_ms: before.wall_ms + millis(wall),
             transfers_ms: before.transfers_ms + millis(self.transferred),
             alone: check(self.folder.samples(), self.folder.alone()),

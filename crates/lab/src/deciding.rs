@@ -148,12 +148,12 @@ impl Looks {
         Self(Sequential::new(&options).expect("a plan's rule for stopping is valid"))
     }
 
-    /// Whether cells are looked at after so many blocks.
+    /// Returns whether cells are looked at after so many blocks.
     pub(crate) fn is_due(&self, blocks: u32) -> bool {
         self.0.looks().contains(&(blocks as usize))
     }
 
-    /// Whether what the first `blocks` say of a cell is enough, for every protocol. Where a pair
+    /// Returns whether what the first `blocks` say of a cell is enough, for every protocol. Where a pair
     /// could not be had, the look before counts: nothing is decided between looks.
     pub(crate) fn is_known(&self, measured: &Measured, cell: u32, blocks: u32) -> bool {
         let others = measured.others(cell);

@@ -1,4 +1,4 @@
-//! The networks of a run with the servers in them: one for each topology and congestion control.
+//! The networks of a run with the servers in them: one for each topology, congestion control and first window.
 //!
 //! All stay up for the whole run, so that going from cell to cell in random order costs nothing.
 
@@ -13,14 +13,15 @@ use crate::workspace::Workspace;
 use altway_emulate::{Backend, Emulation, FarEnd};
 use altway_link::Config;
 use altway_record::{
-    Cell, Certificate, Congestion, Plan, Policy, Protocol, ServerCommand, ServerName, Topology,
+    Cell, Certificate, Congestion, InitialWindow, Plan, Policy, Protocol, ServerCommand,
+    ServerName, Topology,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-type Key = (Topology, Congestion);
+type Key = (Topology, Congestion, InitialWindow);
 
 /// A server with the certificate that it shows.
 type Shown = (ServerName, Certificate);
@@ -41,7 +42,7 @@ pub(crate) struct Environments {
 }
 
 impl Environments {
-    /// Sets everything up that the plan needs, for the first lane of a run or a further one: the
+    /// Sets everything up that the plan needs, for the first worker of a run or a further one: the
     /// first keeps the processors awake for all.
     ///
     /// # Errors
@@ -52,7 +53,7 @@ impl Environments {
         plan: &Plan,
         profiles: &LinkProfiles,
         backend: Option<Backend>,
-        lane: usize,
+        worker: usize,
         traces: TraceFiles,
     ) -> Result<Self, Error> {
         let servers = commands(plan)?;
@@ -65,8 +66,8 @@ impl Environments {
             .into_iter()
             .map(|(client, version)| (client.to_string(), version));
         let mut programs: BTreeMap<String, String> = versions.chain(clients).collect();
-        let networks = start_networks(plan, backend, lane, &traces)?;
-        if let (0, Some(network)) = (lane, networks.values().next()) {
+        let networks = start_networks(plan, backend, worker, &traces)?;
+        if let (0, Some(network)) = (worker, networks.values().next()) {
             let own = plan.commands.iter();
             programs.extend(own.filter_map(|server| {
                 let version = version_of(binary, network, server)?;
@@ -102,10 +103,9 @@ impl Environments {
         &self.networks[&key_of(cell)]
     }
 
-    /// All networks, with where each emulates and its congestion control; at least one.
-    pub(crate) fn networks(&self) -> impl Iterator<Item = (Topology, Congestion, &Emulation)> {
-        let networks = self.networks.iter();
-        networks.map(|((topology, congestion), network)| (*topology, *congestion, network))
+    /// All networks, with what tells each from the others; at least one.
+    pub(crate) fn networks(&self) -> impl Iterator<Item = (Key, &Emulation)> {
+        self.networks.iter().map(|(key, network)| (*key, network))
     }
 
     /// Starts the server of a cell again if it has ended.
@@ -195,6 +195,7 @@ impl Environments {
             workspace: &self.workspace,
             plan: &self.plan,
             congestion: key.1,
+            initial_window: key.2,
             certificate,
             traces: &self.traces,
         }
@@ -254,37 +255,50 @@ fn shown_by(cell: &Cell) -> Shown {
 }
 
 fn key_of(cell: &Cell) -> Key {
-    (cell.topology, cell.congestion)
+    (cell.topology, cell.congestion, cell.initial_window)
 }
 
 fn start_networks(
     plan: &Plan,
     backend: Option<Backend>,
-    lane: usize,
+    worker: usize,
     traces: &TraceFiles,
 ) -> Result<BTreeMap<Key, Emulation>, Error> {
     let mut networks = BTreeMap::new();
-    for topology in &plan.topologies {
-        for congestion in &plan.congestions {
-            // One network keeps the processors awake for all.
-            let options = altway_emulate::Options {
-                backend,
-                far_end: FarEnd::ServerNamespace,
-                topology: emulated(*topology),
-                proxy_ports: server_ports(plan),
-                mtu: plan.mtu,
-                keep_awake: lane == 0 && networks.is_empty(),
-                packet_log: traces.pcap(),
-                ..altway_emulate::Options::default()
-            };
-            let network = start_network(&options, *congestion)?;
-            networks.insert((*topology, *congestion), network);
-        }
+    for key in keys(plan) {
+        // One network keeps the processors awake for all.
+        let options = altway_emulate::Options {
+            backend,
+            far_end: FarEnd::ServerNamespace,
+            topology: emulated(key.0),
+            proxy_ports: server_ports(plan),
+            mtu: plan.mtu,
+            initial_window: window_of_routes(key.2),
+            keep_awake: worker == 0 && networks.is_empty(),
+            packet_log: traces.pcap(),
+            ..altway_emulate::Options::default()
+        };
+        networks.insert(key, start_network(&options, key.1)?);
     }
     Ok(networks)
 }
 
-/// Where the kernel keeps `congestion` from being a namespace's default, the server still sets it
+/// The window that routes must say: that by default is the kernel's too.
+fn window_of_routes(window: InitialWindow) -> Option<u32> {
+    (window != InitialWindow::default()).then_some(window.packets())
+}
+
+/// What tells the networks of a plan from each other.
+fn keys(plan: &Plan) -> impl Iterator<Item = Key> {
+    plan.topologies.iter().flat_map(|topology| {
+        plan.congestions.iter().flat_map(|congestion| {
+            let windows = plan.initial_windows.iter();
+            windows.map(|window| (*topology, *congestion, *window))
+        })
+    })
+}
+
+/// Starts a network. Where the kernel keeps `congestion` from being a namespace's default, the server still sets it
 /// on its own sockets, and the client sends too little for its control to matter.
 fn start_network(
     options: &altway_emulate::Options,

@@ -14,7 +14,7 @@ pub enum Error {
     Folder {
         /// The attempted call, as a verb.
         action: &'static str,
-        /// Where.
+        /// The place.
         path: PathBuf,
         /// Why.
         source: io::Error,
@@ -50,7 +50,7 @@ pub enum Error {
         crate::MAX_TRACED
     )]
     ManyTraces {
-        /// How many.
+        /// Number of them.
         count: usize,
     },
     /// Another altway is writing to the folder.
@@ -59,7 +59,7 @@ pub enum Error {
     /// The run's description can't be used.
     #[error("cannot use {}", path.display())]
     Manifest {
-        /// Where.
+        /// The place.
         path: PathBuf,
         /// Why.
         source: ManifestError,
@@ -67,7 +67,7 @@ pub enum Error {
     /// The run's rows can't be used.
     #[error("cannot use {}", path.display())]
     Samples {
-        /// Where.
+        /// The place.
         path: PathBuf,
         /// Why.
         source: SampleError,
@@ -89,7 +89,7 @@ pub enum Error {
     /// A server of the plan is not there.
     #[error("the server `{name}` is not installed")]
     NoServer {
-        /// Its name in the plan.
+        /// The name in the plan.
         name: String,
     },
     /// A congestion control of the plan is none of the kernel's.
@@ -131,7 +131,7 @@ pub enum Error {
     /// A server runs but does not answer.
     #[error("the server `{server}` does not answer over {}", protocol.name())]
     Silent {
-        /// Its name in the plan.
+        /// The name in the plan.
         server: String,
         /// What it was asked over.
         protocol: Protocol,
@@ -171,7 +171,7 @@ pub enum Error {
     /// Too many transfers in a row did not count.
     #[error("{attempts} transfers in a row did not count; the last one: {fault}")]
     Hopeless {
-        /// How many.
+        /// Number of them.
         attempts: u32,
         /// Why the last one did not count.
         fault: String,
@@ -179,7 +179,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the disk was full.
+    /// Returns whether the disk was full.
     #[must_use]
     pub fn is_disk_full(&self) -> bool {
         matches!(self, Self::Folder { source, .. } if source.kind() == io::ErrorKind::StorageFull)

@@ -99,7 +99,7 @@ impl RunFolder {
         )
     }
 
-    /// Where the folder is.
+    /// Path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -22,7 +22,7 @@ const SYSCTLS: [&str; 9] = [
 /// The congestion controls that the kernel has at the moment, separated by blanks.
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 
-/// Whether the kernel has the congestion controls of a plan, for else a server would have its default
+/// Checks that the kernel has the congestion controls of a plan, for else a server would have its default
 /// without a word. One that does not tell what it has is believed.
 pub(crate) fn check_congestion(wanted: &[Congestion]) -> Result<(), Error> {
     let available = fs::read_to_string(AVAILABLE).unwrap_or_default();

@@ -18,13 +18,13 @@
 //! ```
 
 pub mod browser;
-mod campaign;
 mod checksums;
 mod client;
 mod coordinator;
 mod deciding;
 mod environment;
 mod error;
+mod experiment;
 mod export;
 mod folder;
 mod follow;
@@ -49,9 +49,9 @@ mod traces;
 mod workers;
 mod workspace;
 
-pub use campaign::{Campaign, Context, End};
 pub use checksums::{changed_files, write_checksums};
 pub use error::Error;
+pub use experiment::{Context, End, Experiment};
 pub use export::{Deposit, export};
 pub use folder::{
     RunFolder, newest_run, read_run, read_run_or_samples, write_missing_plan, write_whole,
@@ -62,6 +62,6 @@ pub use merge::merge;
 pub use progress::{Estimate, Pace, Progress};
 pub use schedule::{Transfer, schedule};
 pub use scheduler::{Left, Scheduler};
-pub use side_by_side::lanes;
+pub use side_by_side::worker_count;
 pub use status::{CellStatus, Status};
 pub use traces::{MAX_TRACED, TRACES, TraceKinds, trace, traced};

@@ -137,7 +137,7 @@ impl Words {
 }
 
 impl LinkProfile {
-    /// Whether both directions are slow from the start to the end, so that a machine that carries it
+    /// Returns whether both directions are slow from the start to the end, so that a machine that carries it
     /// mostly waits. A rate from a trace is taken for fast: it may be so at times.
     pub(crate) fn is_slow(&self) -> bool {
         let slow = |config: &Config| matches!(&config.rate, Rate::Fixed(rate) if *rate <= SLOW);
@@ -204,7 +204,7 @@ fn refuse_overridden(plan: &Plan, link: &LinkWords, set: &Change) -> Result<(), 
     })
 }
 
-/// Whether both directions have the same after `set`, whatever they had before.
+/// Returns whether both directions have the same after `set`, whatever they had before.
 fn overrides<T: PartialEq>(set: &Change, part: impl Fn(&Config) -> &T) -> bool {
     let after = |number: u32| {
         let (mut up, mut down) = (probe(number), probe(number));

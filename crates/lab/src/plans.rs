@@ -2,8 +2,8 @@
 
 use crate::link_profile::LinkProfiles;
 use crate::progress::{Pace, is_hurried};
-use crate::side_by_side::{Sharing, lanes};
-use crate::{BadLink, Left, Scheduler, campaign};
+use crate::side_by_side::{Sharing, worker_count};
+use crate::{BadLink, Left, Scheduler, experiment};
 use altway_record::{File, Plan, PlanError, Shard};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,12 +17,13 @@ macro_rules! shipped {
     };
 }
 
-const SHIPPED: [(&str, &str); 16] = shipped![
+const SHIPPED: [(&str, &str); 17] = shipped![
     "quick",
     "delay-sweep",
     "fine-delay",
     "bandwidth-map",
     "bandwidth-map-whole",
+    "lossy-paths",
     "conditions",
     "environments",
     "page",
@@ -60,7 +61,7 @@ pub enum Error {
     /// The file can't be read.
     #[error("cannot read {}", path.display())]
     Read {
-        /// Where.
+        /// The place.
         path: PathBuf,
         /// Why.
         source: std::io::Error,
@@ -120,8 +121,8 @@ pub fn read(named: &str) -> Result<Plan, Error> {
 pub fn cost(plan: &Plan, shard: Shard) -> Result<(u64, Duration), BadLink> {
     let sharing = Sharing::of(plan, &LinkProfiles::of(plan)?);
     let left = Scheduler::new(plan, shard, &[]).left();
-    let lanes = u32::try_from(lanes(plan, campaign::processors())).unwrap_or(u32::MAX);
-    let time = Pace::of(plan).predict_shared(&left, lanes, &sharing);
+    let workers = u32::try_from(worker_count(plan, experiment::processors())).unwrap_or(u32::MAX);
+    let time = Pace::of(plan).predict_shared(&left, workers, &sharing);
     Ok((Left::total(&left), time))
 }
 
@@ -155,7 +156,7 @@ fn load(from: &str, name: &str) -> Result<File, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use altway_record::{Client, Policy, Rate, Scenario, Topology};
+    use altway_record::{Client, Congestion, Policy, Rate, Sampling, Scenario, Topology};
     use std::time::Duration;
 
     fn plan(name: &str) -> Plan {
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_bandwidth_map_is_sel_6() {
+    fn the_whole_bandwidth_map_is_the_studys_by_two_clients() {
         let plan = plan("bandwidth-map-whole");
         assert_eq!(plan.rates, mbit(&[50, 100, 200, 400, 600]));
         assert_eq!(
@@ -217,7 +218,10 @@ mod tests {
         );
         let losses: Vec<_> = (0..=5).map(|i| format!("{i}%").parse().unwrap()).collect();
         assert_eq!(plan.losses, losses);
-        assert_eq!((plan.sizes[0].as_bytes(), plan.pairs), (10_000_000, 400));
+        assert_eq!(plan.sizes[0].as_bytes(), 10_000_000);
+        assert_eq!(plan.clients, [Client::Altway, Client::Chromium]);
+        // The study made 400 loads in each cell; in a tenth of these pairs the line is found.
+        assert_eq!((plan.pairs, plan.sampling), (120, Sampling::Adaptive));
     }
 
     #[test]
@@ -226,6 +230,20 @@ mod tests {
         assert!(plan.rates.len() >= 3);
         assert_eq!(plan.delays.last(), Some(&Duration::from_millis(25)));
         assert_eq!(plan.losses.last().unwrap().to_string(), "5%");
+    }
+
+    #[test]
+    fn lossy_paths_are_measured_by_congestion_control_in_about_a_quarter_of_an_hour() {
+        let plan = plan("lossy-paths");
+        let both = |one: &Congestion| (one.tcp(), one.quic());
+        let controls: Vec<_> = plan.congestions.iter().map(both).collect();
+        let expected = [("cubic", "cubic"), ("bbr", "bbr"), ("bbr", "cubic")];
+        assert_eq!(controls, expected);
+        let sharing = Sharing::of(&plan, &LinkProfiles::of(&plan).unwrap());
+        let left = Scheduler::new(&plan, Shard::WHOLE, &[]).left();
+        let time = Pace::of(&plan).predict_shared(&left, 4, &sharing);
+        // Most cells are clear at the first look, after half their pairs.
+        assert!(time < Duration::from_secs(30 * 60), "{time:?}");
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(crate) fn preset(name: ServerName) -> Option<Preset> {
     }
 }
 
-/// Where a program is, by `PATH`.
+/// Path of a program, by `PATH`.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(PathBuf::from(program)).filter(|path| path.is_file());

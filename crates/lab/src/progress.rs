@@ -93,7 +93,7 @@ impl Pace {
         self.guessed_total += self.guess(cell);
     }
 
-    /// How long what is left will take.
+    /// Time that what is left will take.
     #[must_use]
     pub fn predict(&self, left: &[Left]) -> Duration {
         let one = |left: &Left| match self.seen.get(&(left.cell.index, left.arm)) {
@@ -110,12 +110,17 @@ impl Pace {
         Duration::try_from_secs_f64(seconds.sum()).unwrap_or(Duration::MAX)
     }
 
-    /// The same where the transfers of some cells are made in so many lanes at once.
+    /// The same where the transfers of some cells are made by so many workers at once.
     #[must_use]
-    pub(crate) fn predict_shared(&self, left: &[Left], lanes: u32, sharing: &Sharing) -> Duration {
+    pub(crate) fn predict_shared(
+        &self,
+        left: &[Left],
+        workers: u32,
+        sharing: &Sharing,
+    ) -> Duration {
         let (shared, others): (Vec<Left>, Vec<Left>) =
             left.iter().partition(|left| sharing.has(&left.cell));
-        self.predict(&shared) / lanes.max(1) + self.predict(&others)
+        self.predict(&shared) / workers.max(1) + self.predict(&others)
     }
 
     fn correction(&self) -> f64 {
@@ -171,7 +176,7 @@ impl Times {
     }
 }
 
-/// How long a transfer of the cell takes, before any was seen.
+/// Time that a transfer of the cell takes, before any was seen.
 pub(crate) fn guess(cell: &Cell) -> Duration {
     let on_the_link = cell
         .rate
@@ -186,7 +191,7 @@ pub(crate) fn guess(cell: &Cell) -> Duration {
     on_the_link.mul_f64(HEADER_SHARE) + cell.delay * 2 * (ROUND_TRIPS + opener) + around
 }
 
-/// How long a request of the cell may take.
+/// Time that a request of the cell may take.
 pub(crate) fn patience(plan: &Plan, cell: &Cell) -> Duration {
     match plan.timeout {
         TimeOut::After(time) => time,
@@ -194,7 +199,7 @@ pub(crate) fn patience(plan: &Plan, cell: &Cell) -> Duration {
     }
 }
 
-/// Whether the plan's time-out may cut off transfers of the cell that are slow and nothing else.
+/// Returns whether the plan's time-out may cut off transfers of the cell that are slow and nothing else.
 pub(crate) fn is_hurried(plan: &Plan, cell: &Cell) -> bool {
     patience(plan, cell) < guess(cell) * HURRY
 }
@@ -306,7 +311,7 @@ mod tests {
     fn the_estimate_pairs_transfers_of_the_same_block() {
         let row = |block, protocol, total, valid| {
             format!(
-                "0,{block},0,1,0,1,{protocol},false,,direct,altway,altway,cubic,ecdsa,cold,plain,default,8000000,0,0,1,0,0,0,1,1,{total},{total},1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,,,,0,,{valid},\n"
+                "0,{block},0,1,0,1,{protocol},false,,direct,altway,altway,cubic,10,ecdsa,cold,plain,default,8000000,0,0,1,0,0,0,1,1,{total},{total},1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,,,,0,,{valid},\n"
             )
         };
         let rows = [

@@ -77,6 +77,7 @@ impl Seen<'_> {
             server: cell.server,
             client: cell.client,
             congestion: cell.congestion,
+            initial_window_packets: cell.initial_window,
             certificate: cell.certificate,
             connection: cell.connection,
             link: cell.link,

@@ -19,7 +19,7 @@ pub struct Left {
     pub cell: Cell,
     /// Protocol or policy; the null arm's transfers count as those of the arm that it repeats.
     pub arm: Arm,
-    /// How many.
+    /// Number of them.
     pub count: u64,
 }
 
@@ -107,7 +107,7 @@ impl Scheduler {
     }
 
     /// From now on a batch has so many transfers at least, from several blocks if need be: enough to
-    /// keep several lanes at work. A look at the cells still ends a batch.
+    /// keep several workers at work. A look at the cells still ends a batch.
     pub(crate) fn give_at_least(&mut self, transfers: usize) {
         self.at_least = transfers.max(1);
     }
@@ -156,7 +156,7 @@ impl Scheduler {
         left.into_values().filter(|left| left.count > 0).collect()
     }
 
-    /// How many transfers are finished.
+    /// Number of transfers that are finished.
     #[must_use]
     pub fn done(&self) -> usize {
         self.finished.len()
@@ -256,7 +256,7 @@ mod tests {
     }
 
     fn row(transfer: &Transfer, total_us: u64) -> Sample {
-        let row = "0,0,0,1,0,1,h2,false,h2,direct,altway,altway,cubic,ecdsa,cold,plain,default,,0,0,1,0,0,0,1,1,1,1,1,0,0,0,0,0,0,0,0,0,0,0,0,0.0,0,0,0,,,,0,,true,\n";
+        let row = "0,0,0,1,0,1,h2,false,h2,direct,altway,altway,cubic,10,ecdsa,cold,plain,default,,0,0,1,0,0,0,1,1,1,1,1,0,0,0,0,0,0,0,0,0,0,0,0,0.0,0,0,0,,,,0,,true,\n";
         let mut sample = read_samples(&format!("{CSV_HEADER}{row}"))
             .unwrap()
             .remove(0);

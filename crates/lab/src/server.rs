@@ -8,7 +8,8 @@ use crate::traces::TraceFiles;
 use crate::workspace::Workspace;
 use altway_emulate::{Emulation, containment};
 use altway_record::{
-    Certificate, Congestion, Plan, Policy, Protocol, Scenario, ServerCommand, ServerName,
+    Certificate, Congestion, InitialWindow, Plan, Policy, Protocol, Scenario, ServerCommand,
+    ServerName,
 };
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
@@ -22,7 +23,7 @@ use std::time::{Duration, Instant};
 /// In a namespace of its own the ports from here on are always free.
 const FIRST_PORT: u16 = 8443;
 
-/// How long a server may take until it answers.
+/// Time that a server may take until it answers.
 const START_LIMIT: Duration = Duration::from_secs(10);
 
 /// How often a foreign server is asked whether it answers yet.
@@ -46,6 +47,7 @@ pub(crate) struct Testbed<'a> {
     pub(crate) workspace: &'a Workspace,
     pub(crate) plan: &'a Plan,
     pub(crate) congestion: Congestion,
+    pub(crate) initial_window: InitialWindow,
     pub(crate) certificate: Certificate,
     /// What is kept of transfers.
     pub(crate) traces: &'a TraceFiles,
@@ -113,7 +115,7 @@ pub(crate) fn version_of(
     }
 }
 
-/// How long a program may take to say its version.
+/// Time that a program may take to say its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(2);
 
 /// Characters of a version that are kept.
@@ -149,12 +151,12 @@ impl Server {
         }
     }
 
-    /// Whether the process has ended by itself, which a server never should.
+    /// Returns whether the process has ended by itself, which a server never should.
     pub(crate) fn has_died(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Where it listens.
+    /// The port at which it listens.
     pub(crate) fn port(&self) -> u16 {
         self.port
     }
@@ -179,6 +181,9 @@ impl Server {
         let congestion = testbed.congestion;
         command.args(["--congestion", congestion.tcp()]);
         command.args(["--quic-congestion", congestion.quic()]);
+        // The routes of its namespace have the same for TCP.
+        let window = testbed.initial_window.to_string();
+        command.args(["--initial-window", &window]);
         // Without a folder for what it learns, it begins with nothing and leaves nothing behind.
         command.args(["--policy", policy.name()]);
         match &testbed.plan.scenario {

@@ -15,11 +15,11 @@ use rand_core::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Lanes that `auto` gives each processor. A transfer of a second over a slow link costs its ends and
+/// Workers that `auto` gives each processor. A transfer of a second over a slow link costs its ends and
 /// the link some 50 ms of a processor.
-const LANES_PER_PROCESSOR: usize = 2;
+const WORKERS_PER_PROCESSOR: usize = 2;
 
-/// The most networks of a run, those of all lanes together: each is a link thread and namespaces.
+/// The most networks of a run, those of all workers together: each is a link thread and namespaces.
 const MAX_NETWORKS: usize = 64;
 
 /// A transfer that its link alone makes shorter is mostly the work of processes.
@@ -31,13 +31,13 @@ const ALONE_EVERY: u64 = 4;
 /// The level of the interval of the check.
 const LEVEL: f64 = 0.95;
 
-/// How many lanes a run of `plan` has on a machine with so many processors.
+/// The number of workers of a run of `plan` on a machine with so many processors.
 #[must_use]
-pub fn lanes(plan: &Plan, processors: usize) -> usize {
-    let environments = plan.topologies.len() * plan.congestions.len();
+pub fn worker_count(plan: &Plan, processors: usize) -> usize {
+    let environments = plan.environment_count();
     let wanted = match plan.side_by_side {
         SideBySide::Off => 1,
-        SideBySide::Auto => (processors * LANES_PER_PROCESSOR).min(SideBySide::MOST.into()),
+        SideBySide::Auto => (processors * WORKERS_PER_PROCESSOR).min(SideBySide::MOST.into()),
         SideBySide::AtMost(count) => count.into(),
     };
     wanted.min(MAX_NETWORKS / environments.max(1)).max(1)
@@ -65,12 +65,12 @@ impl Sharing {
         )
     }
 
-    /// Whether transfers of the cell may have others beside them.
+    /// Returns whether transfers of the cell may have others beside them.
     pub(crate) fn has(&self, cell: &Cell) -> bool {
         self.0.contains(&cell.index)
     }
 
-    /// Whether there is any such cell.
+    /// Returns whether there is any such cell.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -151,13 +151,13 @@ mod tests {
     const SLOW: &str = "rate = \"5mbit\"\nsize = \"1MB\"";
 
     #[test]
-    fn lanes_follow_from_the_plan_and_the_processors() {
-        let lanes = |more: &str| lanes(&plan(&format!("{SLOW}\n{more}")), 2);
-        assert_eq!(lanes(""), 1);
-        assert_eq!(lanes("side_by_side = \"auto\""), 4);
-        assert_eq!(lanes("side_by_side = 8"), 8);
+    fn workers_follow_from_the_plan_and_the_processors() {
+        let count = |more: &str| worker_count(&plan(&format!("{SLOW}\n{more}")), 2);
+        assert_eq!(count(""), 1);
+        assert_eq!(count("side_by_side = \"auto\""), 4);
+        assert_eq!(count("side_by_side = 8"), 8);
         let many = "side_by_side = 32\ntopology = [\"direct\", \"router\", \"proxied\"]\ncongestion = [\"cubic\", \"reno\"]";
-        assert_eq!(lanes(many), 10);
+        assert_eq!(count(many), 10);
     }
 
     #[test]
@@ -186,7 +186,7 @@ mod tests {
     }
 
     fn rows(beside: u32, time: impl Fn(u32) -> u32) -> Vec<Sample> {
-        let row = "0,0,0,1,0,1,h2,false,h2,direct,altway,altway,cubic,ecdsa,cold,plain,default,,0,0,1,0,0,0,1,1,1,1,1,0,0,0,0,0,0,0,0,0,0,0,0,0.0,0,0,0,,,,0,,true,\n";
+        let row = "0,0,0,1,0,1,h2,false,h2,direct,altway,altway,cubic,10,ecdsa,cold,plain,default,,0,0,1,0,0,0,1,1,1,1,1,0,0,0,0,0,0,0,0,0,0,0,0,0.0,0,0,0,,,,0,,true,\n";
         let sample = read_samples(&format!("{CSV_HEADER}{row}"))
             .unwrap()
             .remove(0);

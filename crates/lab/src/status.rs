@@ -23,7 +23,7 @@ pub struct Status {
     pub invalid: u64,
     /// Time that the rest will take, about, at the pace so far; in milliseconds.
     pub remaining_ms: u64,
-    /// When the newest transfer began, milliseconds since 1970 (UTC).
+    /// Time at which the newest transfer began, milliseconds since 1970 (UTC).
     pub newest_unix_ms: Option<i64>,
     /// The cells, in the plan's order.
     pub cells: Vec<CellStatus>,

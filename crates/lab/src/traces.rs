@@ -6,8 +6,8 @@
 //! should have. What each took stands in `traces/samples.csv`.
 
 use crate::Error;
-use crate::campaign::Context;
 use crate::environment::Environments;
+use crate::experiment::Context;
 use crate::folder::SAMPLES;
 use crate::link_profile::LinkProfiles;
 use crate::schedule::{Transfer, cells_of, transfers_of};
@@ -38,7 +38,7 @@ pub struct TraceKinds {
 }
 
 impl TraceKinds {
-    /// Whether anything is kept.
+    /// Returns whether anything is kept.
     #[must_use]
     pub fn any(self) -> bool {
         self.pcap || self.qlog || self.key_log || self.netlog
@@ -166,6 +166,7 @@ fn of_one_cell(plan: &Plan, transfer: &Transfer) -> Plan {
         servers: vec![cell.server],
         clients: vec![cell.client],
         congestions: vec![cell.congestion],
+        initial_windows: vec![cell.initial_window],
         certificates: vec![cell.certificate],
         connections: vec![cell.connection],
         rates: vec![cell.rate],

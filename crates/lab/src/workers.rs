@@ -1,6 +1,6 @@
-//! The workers of a run: each has one lane, and makes one transfer at a time over that lane's networks.
+//! The workers of a run: each makes one transfer at a time, over networks of its own.
 //!
-//! A lane is a thread for as long as the run lasts, for the kernel ends a client when the thread that
+//! A worker is a thread for as long as the run lasts, for the kernel ends a client when the thread that
 //! started it does. What is made next, and what becomes of the rows, is decided by the
 //! [coordinator](crate::coordinator).
 
@@ -17,20 +17,20 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-/// A transfer that a lane is to make.
+/// A transfer that a worker is to make.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Task {
     pub(crate) transfer: Transfer,
     /// From 1.
     pub(crate) attempt: u32,
-    /// Transfers that are under way in other lanes.
+    /// Transfers that are under way in other workers.
     pub(crate) beside: u32,
 }
 
 /// The outcome of a task.
 #[derive(Debug)]
 pub(crate) struct TaskResult {
-    pub(crate) lane: usize,
+    pub(crate) worker: usize,
     pub(crate) task: Task,
     /// At least one, without their ordinal; `None` when it was stopped.
     pub(crate) rows: Option<Vec<Sample>>,
@@ -38,16 +38,16 @@ pub(crate) struct TaskResult {
     pub(crate) took: Duration,
 }
 
-/// The plan of a run, and what ends it, as all lanes have it.
+/// The plan of a run, and what ends it, as all workers have it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RunContext<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) profiles: &'a LinkProfiles,
-    /// Set to end what the lanes do.
+    /// Set to end what the workers do.
     pub(crate) halt: &'a AtomicBool,
 }
 
-/// The lanes, each with at most one transfer under way. When it is dropped they end what they are at.
+/// The workers, each with at most one transfer under way. When it is dropped they end what they are at.
 #[derive(Debug)]
 pub(crate) struct WorkerPool<'scope> {
     tasks: Vec<Sender<Task>>,
@@ -60,26 +60,26 @@ pub(crate) struct WorkerPool<'scope> {
 }
 
 impl<'scope> WorkerPool<'scope> {
-    /// One thread for each of the `lanes`.
+    /// One thread for each of the `environments`.
     pub(crate) fn start(
         scope: &'scope Scope<'scope, '_>,
-        lanes: &'scope mut [Environments],
+        environments: &'scope mut [Environments],
         context: RunContext<'scope>,
         stop: &'scope AtomicBool,
     ) -> Self {
         let (report, made) = mpsc::channel();
         let mut tasks = Vec::new();
         let mut threads = Vec::new();
-        for (lane, environments) in lanes.iter_mut().enumerate() {
+        for (worker, own) in environments.iter_mut().enumerate() {
             let (sender, receiver) = mpsc::channel();
             let report = report.clone();
             tasks.push(sender);
             threads.push(scope.spawn(move || {
                 for task in receiver {
                     let begun = Instant::now();
-                    let rows = measure(environments, context, &task);
+                    let rows = measure(own, context, &task);
                     let made = rows.map(|rows| TaskResult {
-                        lane,
+                        worker,
                         task,
                         rows,
                         took: begun.elapsed(),
@@ -99,8 +99,8 @@ impl<'scope> WorkerPool<'scope> {
         }
     }
 
-    /// How many lanes there are.
-    pub(crate) fn lanes(&self) -> usize {
+    /// The number of workers.
+    pub(crate) fn len(&self) -> usize {
         self.tasks.len()
     }
 
@@ -109,13 +109,13 @@ impl<'scope> WorkerPool<'scope> {
         self.under_way
     }
 
-    /// Whether the run is to end.
+    /// Returns whether the run is to end.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed) || self.halt.load(Ordering::Relaxed)
     }
 
-    /// Has a lane make a transfer; it must not be at one.
-    pub(crate) fn give(&mut self, lane: usize, transfer: Transfer, attempt: u32) {
+    /// Has a worker make a transfer; it must not be at one.
+    pub(crate) fn give(&mut self, worker: usize, transfer: Transfer, attempt: u32) {
         let task = Task {
             transfer,
             attempt,
@@ -123,14 +123,14 @@ impl<'scope> WorkerPool<'scope> {
         };
         self.under_way += 1;
         // A thread that has ended is found by `next`.
-        let _ = self.tasks[lane].send(task);
+        let _ = self.tasks[worker].send(task);
     }
 
     /// Waits for the next transfer that is made, or not made: one must be under way. When the run is
     /// to end, what is under way is ended.
     ///
     /// # Errors
-    /// A lane can't go on.
+    /// A worker can't go on.
     pub(crate) fn next(&mut self) -> Result<TaskResult, Error> {
         loop {
             if self.stop.load(Ordering::Relaxed) {
@@ -146,7 +146,7 @@ impl<'scope> WorkerPool<'scope> {
                 Err(_) => {
                     // It panicked, which the scope passes on when all others have ended.
                     self.under_way = 0;
-                    return Err(process_error("altway lab", "a lane has ended"));
+                    return Err(process_error("altway lab", "a worker has ended"));
                 }
             }
         }

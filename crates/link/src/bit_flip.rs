@@ -54,7 +54,7 @@ fn header_size(packet: &[u8]) -> usize {
 mod tests {
     use super::*;
 
-    /// Where a flip of `place` changes a packet of zeroes but for its first byte.
+    /// Offset at which a flip of `place` changes a packet of zeroes but for its first byte.
     fn flipped(first: u8, len: usize, place: u64) -> Vec<(usize, u8)> {
         let mut packet = vec![0; len];
         packet[0] = first;

@@ -47,7 +47,7 @@ impl<P> Bottleneck<P> {
         }
     }
 
-    /// Whether a packet of this size may come in.
+    /// Returns whether a packet of this size may come in.
     pub(crate) fn has_room(&self, size: DataSize) -> bool {
         self.serializer.is_unlimited()
             || self

@@ -3,7 +3,7 @@
 use altway_units::Timestamp;
 use std::time::Duration;
 
-/// How long packets may wait, but for an [`INTERVAL`] at a time: "5 ms TARGET queue delay" (RFC 8289
+/// Time that packets may wait, but for an [`INTERVAL`] at a time: "5 ms TARGET queue delay" (RFC 8289
 /// §5.3).
 const TARGET: Duration = Duration::from_millis(5);
 /// "100 ms sliding-minimum window" (RFC 8289 §5.3).
@@ -12,7 +12,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// The state of CoDel; the names are those of RFC 8289 §5.2.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CoDel {
-    /// When packets will have waited too long for an interval; `None` while they don't.
+    /// Time at which packets will have waited too long for an interval; `None` while they don't.
     first_above: Option<Timestamp>,
     drop_next: Timestamp,
     count: u64,
@@ -24,9 +24,9 @@ pub(crate) struct CoDel {
 #[derive(Debug)]
 pub(crate) struct Head<T> {
     pub(crate) item: T,
-    /// How long it has waited.
+    /// Time that it has waited.
     pub(crate) waited: Duration,
-    /// Whether no more than a full packet waits behind it.
+    /// True if no more than a full packet waits behind it.
     pub(crate) is_almost_last: bool,
 }
 

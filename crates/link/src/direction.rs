@@ -21,7 +21,7 @@ pub struct Direction<P> {
     fates: Fates,
     bottleneck: Bottleneck<P>,
     line: Line<Item<P>>,
-    /// When the last packet that keeps its order is due.
+    /// Time at which the last packet that keeps its order is due.
     last_due: Timestamp,
     /// What `last_due` was at the last change of parameters: nothing may overtake what was on its way.
     settled: Timestamp,
@@ -37,9 +37,9 @@ pub struct Direction<P> {
 pub struct Delivery<P> {
     /// The packet as it was given to [`Direction::enqueue`].
     pub packet: P,
-    /// When the model wants it out; how much later it really goes out is the caller's lateness.
+    /// Time at which the model wants it out; how much later it really goes out is the caller's lateness.
     pub due: Timestamp,
-    /// Its size in IP bytes.
+    /// The size in IP bytes.
     pub size: DataSize,
     /// The bit of it that is to be flipped before it goes out, if it is corrupt.
     pub flip: Option<BitFlip>,
@@ -175,7 +175,7 @@ impl<P> Direction<P> {
         self.advance(now);
     }
 
-    /// When to call [`dequeue`](Self::dequeue) next: when a packet is due, or, where packets may
+    /// Time at which to call [`dequeue`](Self::dequeue) next: when a packet is due, or, where packets may
     /// overtake each other, when one begins its way and might. `None` when the link is empty.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Timestamp> {
@@ -229,7 +229,7 @@ impl<P> Direction<P> {
         }
     }
 
-    /// Whether the packet may come in.
+    /// Returns whether the packet may come in.
     fn admit(&self, fate: Fate, size: DataSize) -> Result<(), DropReason> {
         if fate.is_lost {
             return Err(DropReason::Loss);
@@ -298,7 +298,7 @@ impl<P> Direction<P> {
         } += 1;
     }
 
-    /// When a packet is due that leaves the bottleneck at `end`.
+    /// Time at which a packet is due that leaves the bottleneck at `end`.
     fn due(&self, end: Timestamp, way: Way) -> Timestamp {
         let Config { delay, jitter, .. } = &self.config;
         let delay = jitter.apply(*delay, way.jitter);
@@ -314,7 +314,7 @@ impl<P> Direction<P> {
         earliest.max(end + delay)
     }
 
-    /// Whether some packets come out before others that entered earlier.
+    /// Returns whether some packets come out before others that entered earlier.
     fn reorders(&self) -> bool {
         self.config.jitter.may_reorder || self.config.reordering.share != altway_units::Ratio::ZERO
     }

@@ -21,7 +21,7 @@ pub struct Jitter {
     pub spread: Duration,
     /// How it is distributed.
     pub distribution: Distribution,
-    /// Whether packets may overtake each other. The default is that they keep their order, as they do
+    /// True if packets may overtake each other. The default is that they keep their order, as they do
     /// on most paths: what varies there is the time spent in queues.
     pub may_reorder: bool,
 }

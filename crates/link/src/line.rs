@@ -61,7 +61,7 @@ impl<T> Line<T> {
         front.into_iter().chain(overtaking).min()
     }
 
-    /// Whether there is a packet on its way that did not overtake.
+    /// Returns whether there is a packet on its way that did not overtake.
     pub(crate) fn has_row(&self) -> bool {
         !self.row.is_empty()
     }

@@ -99,7 +99,7 @@ impl PacketList {
         is_list.then(|| Self(ranges.into()))
     }
 
-    /// Whether the packet of that number, counted from 1, is in the list.
+    /// Returns whether the packet of that number, counted from 1, is in the list.
     #[must_use]
     pub fn contains(&self, number: u64) -> bool {
         let next = self.0.partition_point(|range| *range.end() < number);
@@ -139,7 +139,7 @@ impl Loss {
         }
     }
 
-    /// Whether the next packet is lost.
+    /// Returns whether the next packet is lost.
     pub(crate) fn draw(&mut self, model: &LossModel) -> bool {
         self.number += 1;
         let (loss, turn) = (self.losses.next_u64(), self.turns.next_u64());

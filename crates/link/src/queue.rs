@@ -61,7 +61,7 @@ impl Queue {
         })
     }
 
-    /// Whether a packet of `size` fits behind the `bytes` and `packets` that are there.
+    /// Returns whether a packet of `size` fits behind the `bytes` and `packets` that are there.
     pub(crate) fn has_room(
         self,
         rate: &Rate,

@@ -12,7 +12,7 @@ use std::time::Duration;
 pub struct Reordering {
     /// The probability that a packet is shifted.
     pub share: Ratio,
-    /// Where to.
+    /// Direction of the shift in time.
     pub shift: Shift,
 }
 

@@ -24,7 +24,7 @@ pub struct Schedule {
 /// One change and its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Turn {
-    /// How long after the start of the link.
+    /// Time after the start of the link.
     pub after: Duration,
     /// What becomes different then.
     pub change: Change,

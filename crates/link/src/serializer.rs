@@ -15,7 +15,7 @@ pub(crate) const BITS_PER_BYTE: u128 = 8;
 #[derive(Debug, Clone)]
 pub(crate) struct Serializer {
     rate: Rate,
-    /// Where the rate's time begins; set by the first packet.
+    /// Place where the rate's time begins; set by the first packet.
     origin: Option<Timestamp>,
     /// The work up to the last bit of the last packet, counted from the origin.
     served: u128,
@@ -64,7 +64,7 @@ impl Serializer {
         self.origin = Some(now);
     }
 
-    /// When the last bit of the last packet will have passed: a whole nanosecond, not before
+    /// Time at which the last bit of the last packet will have passed: a whole nanosecond, not before
     /// `earliest`.
     pub(crate) fn end(&self, earliest: Timestamp) -> Timestamp {
         let since = match &self.rate {

@@ -62,7 +62,7 @@ pub(crate) struct Fate {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Way {
     pub(crate) flip: Option<BitFlip>,
-    /// Whether it is one of those that [`Config::reordering`] takes out of their order.
+    /// True if it is one of those that [`Config::reordering`] takes out of their order.
     pub(crate) is_shifted: bool,
     /// 64 random bits for the jitter.
     pub(crate) jitter: u64,

@@ -74,7 +74,7 @@ impl<'r, 'a, Id: Copy + Ord> Exchanges<'r, 'a, Id> {
             .record(&sent, &Answer::default(), Instant::now(), Err(failure));
     }
 
-    /// Whether a request could not be sent since this was asked last.
+    /// Returns whether a request could not be sent since this was asked last.
     pub(crate) fn take_unsendable(&mut self) -> bool {
         std::mem::take(&mut self.unsendable)
     }
@@ -117,7 +117,7 @@ impl<'r, 'a, Id: Copy + Ord> Exchanges<'r, 'a, Id> {
         }
     }
 
-    /// Whether the answer on the stream is to say that there is HTTP/3.
+    /// Returns whether the answer on the stream is to say that there is HTTP/3.
     pub(crate) fn learns_from(&self, stream: Id) -> bool {
         let request = self.in_flight.get(&stream);
         request.is_some_and(|request| self.run.job.learns_from(request.due.ticket))
@@ -198,7 +198,7 @@ impl<'r, 'a, Id: Copy + Ord> Exchanges<'r, 'a, Id> {
         }
     }
 
-    /// When the next request will be too late.
+    /// Time at which the next request will be too late.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.in_flight
             .first_key_value()

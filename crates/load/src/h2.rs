@@ -99,7 +99,7 @@ fn config(job: &Job) -> Config {
     config
 }
 
-/// Whether an Alt-Svc field (RFC 7838) offers HTTP/3.
+/// Returns whether an Alt-Svc field (RFC 7838) offers HTTP/3.
 fn names_http3(field: &[u8]) -> bool {
     field.windows(3).any(|bytes| bytes == b"h3=")
 }

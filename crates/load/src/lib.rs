@@ -134,7 +134,7 @@ async fn drive_slots(run: &run::Run<'_>, options: &Options) -> bool {
     }
 }
 
-/// How long after the first connection this one begins.
+/// Time after the first connection at which this one begins.
 fn beginning(slot: u32, options: &Options) -> Duration {
     options
         .ramp

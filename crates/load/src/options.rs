@@ -26,7 +26,7 @@ pub struct Options {
     /// Connections open at the same time. Default 1. Each costs a socket (and, over HTTP/3, two
     /// file descriptors), so the process's limit must allow for them.
     pub connections: NonZeroU32,
-    /// When to stop. Default after 1 request.
+    /// Time at which to stop. Default after 1 request.
     pub stop: Stop,
     /// Whose certificates are believed; without effect on `http` URLs. Default the system's.
     pub trust: Trust,
@@ -46,10 +46,10 @@ pub struct Options {
     /// all at once, more than some servers accept. A connection that finds nothing left to send is not
     /// opened. To the millisecond.
     pub ramp: Duration,
-    /// Where the secrets of every connection go, for those who look into packets. Whoever has them
+    /// Log for the secrets of every connection, for those who look into packets. Whoever has them
     /// reads all. Default nowhere.
     pub key_log: Option<Arc<dyn KeyLog>>,
-    /// Where what happens on HTTP/3's connections is logged. Costs some microseconds a packet. Default
+    /// Log of what happens on HTTP/3's connections. Costs some microseconds a packet. Default
     /// nowhere.
     pub qlog: Option<Qlog>,
 }
@@ -194,7 +194,7 @@ impl Options {
         self.streams
     }
 
-    /// Whether requests may leave with the first packets of their connections.
+    /// Returns whether requests may leave with the first packets of their connections.
     #[must_use]
     pub fn early_data(&self) -> bool {
         self.early_data

@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tokio::task::yield_now;
 
-/// How long a connection stays for a session ticket. Servers send one after the hand-shake, thus about a
+/// Time that a connection stays for a session ticket. Servers send one after the hand-shake, thus about a
 /// round trip after an answer to early data.
 const TICKET_WAIT: Duration = Duration::from_secs(1);
 

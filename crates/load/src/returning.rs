@@ -23,7 +23,7 @@ pub(crate) struct Returning {
     script: Script,
     /// The number of the session, from 0.
     session: u32,
-    /// Its clock stood at zero then.
+    /// The clock stood at zero then.
     begun: Instant,
     /// The time by which the clock was put forward since.
     ahead: Duration,
@@ -69,7 +69,7 @@ impl Returning {
         Some((self.first_item() + place, start))
     }
 
-    /// Whether all requests of the session have ended.
+    /// Returns whether all requests of the session have ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.script.has_ended()
     }

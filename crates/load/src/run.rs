@@ -104,7 +104,7 @@ impl Job {
         }
     }
 
-    /// Whether the answer is to say that there is HTTP/3.
+    /// Returns whether the answer is to say that there is HTTP/3.
     pub(crate) fn learns_from(&self, ticket: Ticket) -> bool {
         self.learning.is_some() && self.alt_svc_port.is_none() && ticket.item == 0
     }
@@ -117,7 +117,7 @@ impl Job {
     }
 }
 
-/// Whether there are several connections, and not more requests than connections.
+/// Returns whether there are several connections, and not more requests than connections.
 fn makes_one_request_each(options: &Options) -> bool {
     let connections = u64::from(options.connections.get());
     match options.stop {
@@ -301,7 +301,7 @@ impl<'a> Run<'a> {
         self.reached.set(Some(address));
     }
 
-    /// Where to send what leaves before anybody has answered.
+    /// Address to send what leaves before anybody has answered.
     pub(crate) fn reached(&self) -> Option<SocketAddr> {
         self.reached.get()
     }
@@ -367,7 +367,7 @@ pub(crate) struct Due {
     pub(crate) ticket: Ticket,
     /// What connection set-up took, in the request that opened the connection.
     pub(crate) connect: Option<Duration>,
-    /// When it is given up.
+    /// Time at which it is given up.
     pub(crate) deadline: Instant,
 }
 

@@ -34,12 +34,12 @@ impl Script {
         Some((item, since.unwrap_or(now)))
     }
 
-    /// Whether each has been drawn.
+    /// Returns whether each has been drawn.
     pub(crate) fn is_drawn_out(&self) -> bool {
         self.drawn == self.waiting.len()
     }
 
-    /// Whether each has ended.
+    /// Returns whether each has ended.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended == self.waiting.len()
     }

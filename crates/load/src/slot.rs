@@ -27,7 +27,7 @@ pub(crate) struct Opening {
     /// The connection's ordinal.
     pub(crate) connection: u32,
     pub(crate) ticket: Ticket,
-    /// When the first socket call was made.
+    /// Time at which the first socket call was made.
     pub(crate) begun: Instant,
 }
 

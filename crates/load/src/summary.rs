@@ -49,7 +49,7 @@ pub struct LoadSummary {
     /// Times that the kernel took the processor away from this process during the run. Each may
     /// have made a request look slower than it was.
     pub involuntary_context_switches: u64,
-    /// Where early data was asked for: what became of it.
+    /// Outcome of early data, where it was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub early_data: Option<EarlyDataCount>,
     /// Over HTTP/3: the version of QUIC, 1 or 2.

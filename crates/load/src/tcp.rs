@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// How long a connection may take to say goodbye (GOAWAY, close_notify, FIN).
+/// Time that a connection may take to say goodbye (GOAWAY, close_notify, FIN).
 pub(crate) const CLOSING: Duration = Duration::from_millis(250);
 
 /// A connection's bytes, whatever carries them.

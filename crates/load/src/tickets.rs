@@ -19,7 +19,7 @@ use tokio::sync::{Mutex, Notify};
 /// The right to send one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ticket {
-    /// When the request is due: times count from here.
+    /// Time at which the request is due: times count from here.
     pub(crate) start: Instant,
     /// Which request of a visit it is; 0 outside of visits.
     pub(crate) item: u32,
@@ -202,12 +202,12 @@ impl Schedule {
         }
     }
 
-    /// Where streams over this protocol wait.
+    /// Place where streams over this protocol wait.
     fn lane(&self, over: Protocol) -> usize {
         usize::from(self.returning.is_some() && over == Protocol::H3)
     }
 
-    /// Whether there is a ticket at any time until the run is over.
+    /// Returns whether there is a ticket at any time until the run is over.
     fn is_closed_loop(&self) -> bool {
         self.rate.is_none() && self.script.is_none() && self.returning.is_none()
     }

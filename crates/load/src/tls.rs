@@ -9,11 +9,16 @@ use crate::options::Trust;
 use altway_record::Protocol;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::compress::{CertDecompressor, DecompressionFailed};
 use rustls::crypto::aws_lc_rs::{self, kx_group};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{
+    CertificateCompressionAlgorithm, ClientConfig, DigitallySignedStruct, RootCertStore,
+    SignatureScheme,
+};
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -33,7 +38,32 @@ pub(crate) fn client_config(protocol: Protocol, trust: &Trust) -> Result<ClientC
         .with_no_client_auth();
     config.alpn_protocols = vec![alpn(protocol).into()];
     config.resumption = Resumption::disabled();
+    // As Chromium does, which offers Brotli alone (RFC 8879).
+    config.cert_decompressors = vec![&Brotli];
     Ok(config)
+}
+
+/// Compressed certificate chains (RFC 8879) of Brotli (RFC 7932).
+#[derive(Debug)]
+struct Brotli;
+
+/// Bytes of the decompressor's buffer.
+const BUFFER: usize = 4096;
+
+impl CertDecompressor for Brotli {
+    fn decompress(&self, input: &[u8], output: &mut [u8]) -> Result<(), DecompressionFailed> {
+        let mut reader = brotli::Decompressor::new(input, BUFFER);
+        let filled = reader.read_exact(output);
+        filled.map_err(|_| DecompressionFailed)?;
+        match reader.read(&mut [0]) {
+            Ok(0) => Ok(()),
+            _ => Err(DecompressionFailed),
+        }
+    }
+
+    fn algorithm(&self) -> CertificateCompressionAlgorithm {
+        CertificateCompressionAlgorithm::Brotli
+    }
 }
 
 /// Key exchanges in the order of browsers: X25519MLKEM768 first, whose share goes with the first flight
@@ -173,6 +203,21 @@ mod tests {
             }
             assert!((1_400..1_900).contains(&hello.len()), "{}", hello.len());
         }
+    }
+
+    #[test]
+    fn a_chain_is_as_long_as_it_was_said_to_be_or_refused() {
+        let chain = b"CN=altway.test, O=altway, ".repeat(40);
+        let mut compressed = Vec::new();
+        let params = brotli::enc::BrotliEncoderParams::default();
+        brotli::BrotliCompress(&mut chain.as_slice(), &mut compressed, &params).unwrap();
+        let read = |length: usize| {
+            let mut output = vec![0; length];
+            Brotli.decompress(&compressed, &mut output).map(|()| output)
+        };
+        assert_eq!(read(chain.len()).unwrap(), chain);
+        assert!(read(chain.len() - 1).is_err() && read(chain.len() + 1).is_err());
+        assert!(Brotli.decompress(b"no brotli", &mut [0; 9]).is_err());
     }
 
     #[test]

@@ -68,7 +68,7 @@ pub enum Error {
         authority: String,
         /// The transport.
         over: Over,
-        /// How long was waited.
+        /// Time that was waited.
         patience: Duration,
         /// Payload bytes that had passed, either way.
         moved: u64,
@@ -80,7 +80,7 @@ pub enum Error {
     WrongByte {
         /// The transport.
         over: Over,
-        /// Its position in the transfer.
+        /// The position in the transfer.
         at: u64,
     },
     /// The peer: it counted other bytes than it was sent.
@@ -124,7 +124,7 @@ pub enum Error {
     /// The kernel lacks the congestion control, or keeps it from this user.
     #[error("cannot use the TCP congestion control `{name}`")]
     Congestion {
-        /// Its name.
+        /// The name.
         name: &'static str,
         /// What the kernel says.
         source: io::Error,

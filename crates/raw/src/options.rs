@@ -29,7 +29,7 @@ impl Over {
     /// All, in the order in which they are reported.
     pub const ALL: [Self; 3] = [Self::Tcp, Self::Tls, Self::Quic];
 
-    /// Its name in options and reports.
+    /// The name in options and reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -82,7 +82,7 @@ pub struct Sizes {
     pub up: u64,
     /// From the server to the client.
     pub down: u64,
-    /// Whether both directions go at the same time; else the server answers once it has all.
+    /// True if both directions go at the same time; else the server answers once it has all.
     pub together: bool,
 }
 
@@ -171,7 +171,7 @@ impl Default for Tuning {
 pub struct Options {
     /// The server: host name or address.
     pub host: String,
-    /// Its port number.
+    /// The port number.
     pub port: u16,
     /// The transport.
     pub over: Over,
@@ -184,7 +184,7 @@ pub struct Options {
     pub verify: bool,
     /// Whose certificates are believed over TLS and QUIC.
     pub trust: Trust,
-    /// How long nothing may move before the run is given up. Default 30 s.
+    /// Time that nothing may move before the run is given up. Default 30 s.
     pub patience: Duration,
     /// This end's settings.
     pub tuning: Tuning,
@@ -229,7 +229,7 @@ pub struct ServerOptions {
     /// TCP connections at a time, each on a thread of its own; further ones wait to be accepted.
     /// Default 4. QUIC has a thread for all of its connections, 64 at a time.
     pub tcp_threads: NonZeroUsize,
-    /// How long a client may be silent. Default 30 s.
+    /// Time that a client may be silent. Default 30 s.
     pub patience: Duration,
     /// This end's settings; its cipher is the client's choice.
     pub tuning: Tuning,

@@ -42,7 +42,7 @@ impl Payload {
         &self.block
     }
 
-    /// Where in the block `bytes` stand, if they are a piece of it and not just like one.
+    /// Offset at which in the block `bytes` stand, if they are a piece of it and not just like one.
     pub(crate) fn place_of(&self, bytes: &[u8]) -> Option<usize> {
         let place = bytes
             .as_ptr()

@@ -26,7 +26,7 @@ pub struct Run {
     pub wall_us: u64,
     /// Payload of both directions over wall time, in 10⁶ bytes a second; `None` without payload.
     pub mb_per_s: Option<f64>,
-    /// How long each transfer took; `None` of a single one, which took the wall time.
+    /// Time that each transfer took; `None` of a single one, which took the wall time.
     pub transfer: Option<Percentiles>,
     /// What it cost the client.
     pub client: Side,

@@ -25,7 +25,7 @@ use std::time::Duration;
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 64;
 
-/// How long nothing is accepted after that has failed, for want of descriptors for instance.
+/// Time that nothing is accepted after that has failed, for want of descriptors for instance.
 const AFTER_FAILURE: Duration = Duration::from_millis(10);
 
 /// How often a port number is looked for that is free for TCP and UDP.
@@ -74,7 +74,7 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// The port at which it listens.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.address

@@ -72,7 +72,7 @@ pub struct Shares {
     pub empty_call_ns: f64,
     /// Every variant, in the order of [`Variant::ALL`].
     pub variants: Vec<Measured>,
-    /// Where the time of each transport goes.
+    /// Shares of the time of each transport.
     pub shares: Vec<Share>,
     /// QUIC's rate as it is for 100 of TLS over TCP.
     pub quic_of_tls_percent: Spread,
@@ -85,7 +85,7 @@ pub struct Shares {
 pub struct Measured {
     /// Which.
     pub variant: Variant,
-    /// Its transport.
+    /// The transport.
     pub over: Over,
     /// 10⁶ bytes of payload a second.
     pub mb_per_s: Spread,

@@ -36,7 +36,7 @@ pub(crate) enum Fault {
     Foreign,
     /// A byte of the payload is not what was sent.
     WrongByte {
-        /// Its position in the transfer.
+        /// The position in the transfer.
         at: u64,
     },
     /// It took fewer or more bytes than it was sent.
@@ -178,7 +178,7 @@ impl Exchange {
         }
     }
 
-    /// Whether the server has said that it is done.
+    /// Returns whether the server has said that it is done.
     pub(crate) fn is_done(&self) -> bool {
         self.state == Wait::Nothing
     }
@@ -323,7 +323,7 @@ impl Responder {
         }
     }
 
-    /// Whether nothing is owed to the client: it may go.
+    /// Returns whether nothing is owed to the client: it may go.
     pub(crate) fn is_idle(&self) -> bool {
         self.serving.is_none()
     }

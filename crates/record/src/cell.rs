@@ -1,7 +1,8 @@
 //! One condition of a plan's matrix.
 
 use crate::{
-    Certificate, Client, Congestion, Connection, LinkName, QueueLimit, Rate, ServerName, Topology,
+    Certificate, Client, Congestion, Connection, InitialWindow, LinkName, QueueLimit, Rate,
+    ServerName, Topology,
 };
 use altway_units::{DataSize, Ratio};
 use serde::{Deserialize, Serialize};
@@ -12,14 +13,17 @@ use std::time::Duration;
 pub struct Cell {
     /// Ordinal in the plan, from 0.
     pub index: u32,
-    /// Where the link is emulated.
+    /// Place where the link is emulated.
     pub topology: Topology,
-    /// Who serves.
+    /// The server.
     pub server: ServerName,
-    /// Who fetches.
+    /// The client.
     pub client: Client,
     /// Congestion control of the server.
     pub congestion: Congestion,
+    /// First congestion window of the server.
+    #[serde(default)]
+    pub initial_window: InitialWindow,
     /// The certificate that the server shows.
     #[serde(default)]
     pub certificate: Certificate,
@@ -42,7 +46,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Whether the two differ in nothing but their delay.
+    /// Returns whether the two differ in nothing but their delay.
     #[must_use]
     pub fn is_of_series_of(&self, other: &Self) -> bool {
         let without_delay = |cell: &Self| Self {

@@ -24,7 +24,7 @@ words! {
 }
 
 words! {
-    /// Who fetches.
+    /// The client.
     Client, "a client" {
         /// `altway load`.
         Altway = "altway",
@@ -38,7 +38,7 @@ words! {
 }
 
 impl Client {
-    /// Whether it loads pages, and decides itself when it asks for what they name.
+    /// Returns whether it loads pages, and decides itself when it asks for what they name.
     #[must_use]
     pub fn is_browser(self) -> bool {
         matches!(self, Self::Chromium | Self::Firefox)
@@ -179,7 +179,7 @@ impl AxisValue for ServerName {
 /// the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerCommand {
-    /// Its name in tables and files.
+    /// The name in tables and files.
     pub name: ServerName,
     /// Program and arguments, separated by blanks; quotes hold words together, as in a shell.
     pub command: String,

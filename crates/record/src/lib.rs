@@ -17,6 +17,7 @@ mod cell;
 mod damage;
 mod ends;
 mod har;
+mod initial_window;
 mod link;
 mod manifest;
 mod parquet;
@@ -47,6 +48,7 @@ pub use ends::{
     ServerName, Topology,
 };
 pub use har::HarError;
+pub use initial_window::{BadInitialWindow, InitialWindow};
 pub use link::{
     BadLinkName, LinkName, LinkTurn, LinkWords, MAX_LINK_NAME, MAX_LINK_TRACE, MAX_LINK_WORDS,
 };

@@ -74,7 +74,7 @@ text_in_files!(LinkName);
 /// What a link of a plan is like beside the plan's axes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkWords {
-    /// Its name in tables and files.
+    /// The name in tables and files.
     pub name: LinkName,
     /// What holds from the start on, over what the axes say; empty: nothing.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -96,7 +96,7 @@ pub struct LinkWords {
 /// A change of a link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkTurn {
-    /// How long after the start.
+    /// Time after the start.
     #[serde(with = "altway_units::duration")]
     pub time: Duration,
     /// What becomes different then.
@@ -133,7 +133,7 @@ impl LinkWords {
         Ok(Self::named(name, words.into()))
     }
 
-    /// Whether nothing of it differs from the axes.
+    /// Returns whether nothing of it differs from the axes.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         *self == Self::named(self.name, String::new())

@@ -1,6 +1,6 @@
 //! Under what circumstances a run was measured.
 
-use crate::{Congestion, Plan, Shard, Topology};
+use crate::{Congestion, InitialWindow, Plan, Shard, Topology};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub struct Manifest {
     pub build: Build,
     /// The command line that started the run.
     pub command: Vec<String>,
-    /// When the run started: RFC 3339, UTC.
+    /// Time at which the run started: RFC 3339, UTC.
     pub started_at: String,
     /// The plan, ranges resolved and defaults filled in.
     pub plan: Plan,
@@ -42,8 +42,8 @@ pub struct Manifest {
     pub host: Host,
     /// How the link was run, in the first of the networks.
     pub link: LinkSettings,
-    /// The networks of the run, one for each topology and congestion control; where those of several
-    /// lanes differ, each kind once.
+    /// The networks of the run, one for each topology, congestion control and first window; where those of several
+    /// workers differ, each kind once.
     #[serde(default)]
     pub networks: Vec<Network>,
     /// How the run went so far; `None` before it was first ended or stopped.
@@ -52,7 +52,7 @@ pub struct Manifest {
     /// Programs that took part beside altway, by their name: what each says of its version.
     #[serde(default)]
     pub programs: BTreeMap<String, String>,
-    /// Whether it was put together from the rows alone, which tell nothing of all the rest.
+    /// True if it was put together from the rows alone, which tell nothing of all the rest.
     #[serde(default, skip_serializing_if = "is_false")]
     pub from_samples: bool,
 }
@@ -73,10 +73,13 @@ pub struct Build {
 /// One network of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Network {
-    /// Where the link was emulated.
+    /// Place where the link was emulated.
     pub topology: Topology,
     /// Congestion control of the server.
     pub congestion: Congestion,
+    /// First congestion window of the server.
+    #[serde(default)]
+    pub initial_window: InitialWindow,
     /// How its link was run.
     pub link: LinkSettings,
 }
@@ -125,9 +128,9 @@ pub struct Part {
     pub shard: Shard,
     /// The command line that started it.
     pub command: Vec<String>,
-    /// When it started: RFC 3339, UTC.
+    /// Time at which it started: RFC 3339, UTC.
     pub started_at: String,
-    /// Its machine.
+    /// The machine.
     pub host: Host,
     /// How its link was run.
     pub link: LinkSettings,
@@ -140,7 +143,7 @@ pub struct Host {
     pub kernel: String,
     /// The processor's name.
     pub cpu: String,
-    /// How many processors the run could use.
+    /// Number of processors that the run could use.
     pub cpu_count: u32,
     /// Main memory in bytes.
     pub memory_bytes: u64,
@@ -173,7 +176,7 @@ pub struct LinkSettings {
     pub mtu_bytes: u16,
     /// Whether the link thread ran with real-time priority; `None` where the kernel was the link.
     pub realtime_priority: Option<bool>,
-    /// Whether the processors were kept from sleeping, without which packets are late at times.
+    /// True if the processors were kept from sleeping, without which packets are late at times.
     pub processors_kept_awake: bool,
     /// Whether the run had root, or a user namespace.
     pub privilege: String,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// From how many rows on a run gets a Parquet file without being asked: below, CSV is read at once.
 pub const PARQUET_FROM_ROWS: usize = 20_000;
 
-/// How many rows a row group has at most: bounds what a reader must hold of a column.
+/// Number of rows that a row group has at most: bounds what a reader must hold of a column.
 const ROW_GROUP: usize = 100_000;
 
 /// What [`parquet`] holds a column as.

@@ -15,9 +15,9 @@ pub use file::{Files, KEYS, MAX_INCLUDES};
 use crate::axis;
 use crate::words::words;
 use crate::{
-    Cell, Certificate, Client, Congestion, Connection, LinkName, LinkWords, Policy, Protocol,
-    QueueLimit, Rate, RequestRecord, Scenario, ServerCommand, ServerName, Sessions, SideBySide,
-    TimeOut, Topology, Visit,
+    Cell, Certificate, Client, Congestion, Connection, InitialWindow, LinkName, LinkWords, Policy,
+    Protocol, QueueLimit, Rate, RequestRecord, Scenario, ServerCommand, ServerName, Sessions,
+    SideBySide, TimeOut, Topology, Visit,
 };
 use altway_units::{DataSize, Ratio};
 use serde::{Deserialize, Serialize};
@@ -43,7 +43,7 @@ pub const DEFAULT_MTU: u16 = 1_500;
 pub const LEAST_MTU: u16 = 1_228;
 
 /// The most environments that a plan may have, for each costs namespaces and a link of its own:
-/// topologies × congestion controls.
+/// topologies × congestion controls × first windows.
 pub const MAX_ENVIRONMENTS: usize = 16;
 
 /// A plan: the matrix of conditions, what is fetched in each, and how often.
@@ -67,16 +67,19 @@ pub struct Plan {
     pub name: String,
     /// What the plan is for, in a sentence.
     pub description: String,
-    /// Where the link is emulated.
+    /// Place where the link is emulated.
     pub topologies: Vec<Topology>,
-    /// Who serves.
+    /// The server.
     pub servers: Vec<ServerName>,
     /// Those of `servers` that the plan itself says how to start.
     pub commands: Vec<ServerCommand>,
-    /// Who fetches.
+    /// The client.
     pub clients: Vec<Client>,
     /// Congestion control of the server: what the client sends is too little for its own to matter.
     pub congestions: Vec<Congestion>,
+    /// First congestion windows of the server.
+    #[serde(default = "only_ten")]
+    pub initial_windows: Vec<InitialWindow>,
     /// Certificates that the servers show.
     #[serde(default = "only_ecdsa")]
     pub certificates: Vec<Certificate>,
@@ -105,7 +108,7 @@ pub struct Plan {
     /// The time that passes on a client's clock before each of its sessions but the first, with policies.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "durations")]
     pub apart: Vec<Duration>,
-    /// Whether the first protocol is also held against itself: what differs then is noise.
+    /// True if the first protocol is also held against itself: what differs then is noise.
     pub null_arm: bool,
     /// What a transfer fetches.
     pub scenario: Scenario,
@@ -125,7 +128,7 @@ pub struct Plan {
     pub warm_ups: u32,
     /// Decides the order of the transfers and which packets the links lose.
     pub seed: u64,
-    /// How long a request may take before its transfer counts as failed.
+    /// Time that a request may take before its transfer counts as failed.
     pub timeout: TimeOut,
 }
 
@@ -134,7 +137,7 @@ pub struct Plan {
 pub struct Arm {
     /// The protocol asked for; of a policy the one that it offers everybody, or HTTP/3 where it chooses.
     pub protocol: Protocol,
-    /// Whether it is the first arm once more.
+    /// True if it is the first arm once more.
     pub null_arm: bool,
     /// The server's policy, where policies are compared.
     pub policy: Option<Policy>,
@@ -183,6 +186,12 @@ impl Default for Stopping {
 }
 
 impl Plan {
+    /// Number of environments that the plan needs, each with networks and servers of its own.
+    #[must_use]
+    pub fn environment_count(&self) -> usize {
+        self.topologies.len() * self.congestions.len() * self.initial_windows.len()
+    }
+
     /// The cells, in the plan's order: the last axis that changes is the delay.
     #[must_use]
     pub fn cells(&self) -> Vec<Cell> {
@@ -191,6 +200,9 @@ impl Plan {
         spread(&mut cells, &self.servers, |c, v| c.server = v);
         spread(&mut cells, &self.clients, |c, v| c.client = v);
         spread(&mut cells, &self.congestions, |c, v| c.congestion = v);
+        spread(&mut cells, &self.initial_windows, |c, v| {
+            c.initial_window = v;
+        });
         spread(&mut cells, &self.certificates, |c, v| c.certificate = v);
         spread(&mut cells, &self.connections, |c, v| c.connection = v);
         let links: Vec<LinkName> = self.links.iter().map(|link| link.name).collect();
@@ -206,7 +218,7 @@ impl Plan {
         cells
     }
 
-    /// How many cells there are.
+    /// Number of cells.
     #[must_use]
     pub fn cell_count(&self) -> u64 {
         product(&[
@@ -214,6 +226,7 @@ impl Plan {
             self.servers.len(),
             self.clients.len(),
             self.congestions.len(),
+            self.initial_windows.len(),
             self.certificates.len(),
             self.connections.len(),
             self.links.len(),
@@ -252,7 +265,7 @@ impl Plan {
         arms
     }
 
-    /// How many transfers the plan asks for at most, repetitions for faults not counted.
+    /// Number of transfers that the plan asks for at most, repetitions for faults not counted.
     #[must_use]
     pub fn transfers(&self) -> u64 {
         let of_a_cell = product(&[self.arms().len(), self.pairs as usize]);
@@ -335,6 +348,7 @@ impl Plan {
             server: self.servers[0],
             client: self.clients[0],
             congestion: self.congestions[0],
+            initial_window: self.initial_windows[0],
             certificate: self.certificates[0],
             connection: self.connections[0],
             link: self.links[0].name,
@@ -371,12 +385,17 @@ fn product(lengths: &[usize]) -> u64 {
     })
 }
 
-/// The links of plans that know of no other.
-/// What plans had that could not say another.
+/// The first window of plans that could not say another.
+fn only_ten() -> Vec<InitialWindow> {
+    vec![InitialWindow::default()]
+}
+
+/// The certificate of plans that could not say another.
 fn only_ecdsa() -> Vec<Certificate> {
     vec![Certificate::Ecdsa]
 }
 
+/// The link of plans that could not say another.
 fn only_plain() -> Vec<LinkWords> {
     vec![LinkWords::plain()]
 }

@@ -109,6 +109,7 @@ fn plan(samples: &[Sample]) -> Result<Plan, ReconstructError> {
         servers: axis(samples, |cell| cell.server),
         clients: axis(samples, |cell| cell.client),
         congestions: axis(samples, |cell| cell.congestion),
+        initial_windows: axis(samples, |cell| cell.initial_window),
         certificates: axis(samples, |cell| cell.certificate),
         connections: axis(samples, |cell| cell.connection),
         links: links.into_iter().map(link).collect(),

@@ -7,7 +7,7 @@ use serde::Deserialize;
 /// so that any summary can be a reference.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct ReferenceRow {
-    /// Where the link was emulated; `direct` when the file does not say it.
+    /// Place where the link was emulated; `direct` when the file does not say it.
     #[serde(default)]
     pub topology: Topology,
     /// Rate of the link; empty without limit.
@@ -21,7 +21,7 @@ pub struct ReferenceRow {
     pub size_bytes: u64,
     /// The protocol.
     pub protocol: Protocol,
-    /// Whether it is a summary's row of the null arm, which is no reference.
+    /// True if it is a summary's row of the null arm, which is no reference.
     #[serde(default)]
     null_arm: bool,
     /// Mean time; a row without one is left out.

@@ -10,13 +10,13 @@ pub struct RequestRecord {
     pub connection: u32,
     /// Ordinal of the request on its connection, from 0.
     pub stream: u32,
-    /// Its place in the visit that it belongs to, from 0; 0 outside of visits.
+    /// The place in the visit that it belongs to, from 0; 0 outside of visits.
     pub item: u32,
     /// The protocol that was asked for.
     pub protocol: Protocol,
     /// The protocol that answered; `None` when there was no connection.
     pub protocol_used: Option<Protocol>,
-    /// When the request was to be sent, since the run began.
+    /// Time at which the request was to be sent, since the run began.
     pub start_us: u64,
     /// From opening the socket to the end of the TLS or QUIC handshake; only on the request that
     /// opened its connection.
@@ -30,7 +30,7 @@ pub struct RequestRecord {
     pub bytes: u64,
     /// HTTP status code.
     pub status: Option<u16>,
-    /// Whether the answer's `Alt-Svc` named HTTP/3.
+    /// True if the answer's `Alt-Svc` named HTTP/3.
     pub alt_svc: bool,
     /// Seconds, in a visit of several sessions, for which the answer's `Alt-Svc` offers HTTP/3 from the same
     /// host and port; 0 when it takes the offer back, `None` when it says nothing of it.

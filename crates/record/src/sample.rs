@@ -2,8 +2,8 @@
 
 use crate::damage::{self, Damage};
 use crate::{
-    Cell, Certificate, Client, Congestion, Connection, LinkName, Policy, Protocol, QueueLimit,
-    Rate, ServerName, Topology,
+    Cell, Certificate, Client, Congestion, Connection, InitialWindow, LinkName, Policy, Protocol,
+    QueueLimit, Rate, ServerName, Topology,
 };
 use altway_units::{Bandwidth, DataSize, Ratio};
 use serde::{Deserialize, Serialize};
@@ -30,29 +30,32 @@ pub struct Sample {
     /// Ordinal of the request in its transfer, from 0.
     #[serde(default)]
     pub request: u32,
-    /// How many requests the transfer has rows of, at least 1.
+    /// Number of requests that the transfer has rows of, at least 1.
     #[serde(default = "one")]
     pub requests: u32,
     /// The protocol asked for; where policies are compared, that of [`Arm`](crate::Arm).
     pub protocol: Protocol,
-    /// Whether it is of the null arm: the first protocol again, to be held against itself.
+    /// True if it is of the null arm: the first protocol again, to be held against itself.
     #[serde(default)]
     pub null_arm: bool,
     /// The protocol that answered; empty when none did.
     #[serde(default)]
     pub protocol_used: Option<Protocol>,
-    /// Where the link was emulated.
+    /// Place where the link was emulated.
     #[serde(default)]
     pub topology: Topology,
-    /// Who served.
+    /// The server.
     #[serde(default)]
     pub server: ServerName,
-    /// Who fetched.
+    /// The client.
     #[serde(default)]
     pub client: Client,
     /// Congestion control of the server.
     #[serde(default)]
     pub congestion: Congestion,
+    /// First congestion window of the server over both transports.
+    #[serde(default)]
+    pub initial_window_packets: InitialWindow,
     /// The certificate that the server showed.
     #[serde(default)]
     pub certificate: Certificate,
@@ -75,9 +78,9 @@ pub struct Sample {
     pub size_bytes: u64,
     /// Seed of the link; both transfers of a pair have the same.
     pub link_seed: u64,
-    /// When the transfer began, milliseconds since 1970 (UTC).
+    /// Time at which the transfer began, milliseconds since 1970 (UTC).
     pub started_unix_ms: i64,
-    /// When the request was due, since the transfer began.
+    /// Time at which the request was due, since the transfer began.
     #[serde(default)]
     pub start_us: u64,
     /// Socket call to the end of the TLS or QUIC handshake; only where the request opened its
@@ -147,20 +150,20 @@ pub struct Sample {
     /// when it said nothing or was not asked.
     #[serde(default)]
     pub alt_svc_ma_s: Option<u64>,
-    /// Whether the transfer counts.
+    /// True if the transfer counts.
     pub valid: bool,
     /// Why it does not; empty when it does.
     pub fault: String,
 }
 
 impl Sample {
-    /// Whether it is of an arm whose server chooses the protocol: not to be held for one that was asked for.
+    /// Returns whether it is of an arm whose server chooses the protocol: not to be held for one that was asked for.
     #[must_use]
     pub fn is_chosen(&self) -> bool {
         self.policy.is_some_and(|policy| policy.fixed().is_none())
     }
 
-    /// Whether the transfer does not count because it took longer than the plan lets it: each client says
+    /// Returns whether the transfer does not count because it took longer than the plan lets it: each client says
     /// so with these words.
     #[must_use]
     pub fn timed_out(&self) -> bool {
@@ -179,6 +182,7 @@ impl Sample {
             server: self.server,
             client: self.client,
             congestion: self.congestion,
+            initial_window: self.initial_window_packets,
             certificate: self.certificate,
             connection: self.connection,
             link: self.link,
@@ -209,7 +213,7 @@ pub enum SampleError {
 
 /// The first line of `samples.csv`, with its line end.
 pub const CSV_HEADER: &str = "ordinal,block,cell,attempt,request,requests,protocol,null_arm,\
-protocol_used,topology,server,client,congestion,certificate,connection,link,queue,rate_bps,delay_us,loss_ppb,\
+protocol_used,topology,server,client,congestion,initial_window_packets,certificate,connection,link,queue,rate_bps,delay_us,loss_ppb,\
 size_bytes,link_seed,started_unix_ms,start_us,connect_us,first_byte_us,total_us,compared_us,\
 body_bytes,up_packets,up_lost_packets,up_queue_dropped_packets,down_packets,down_lost_packets,\
 down_queue_dropped_packets,down_backlog_max_bytes,codel_dropped_packets,duplicated_packets,\
@@ -303,7 +307,7 @@ fn length_of_lines(text: &str) -> usize {
     text.rfind('\n').map_or(0, |last| last + 1)
 }
 
-/// How many rows the last transfer has, if it does not have all.
+/// Number of rows that the last transfer has, if it does not have all.
 fn cut_off(samples: &[Sample]) -> usize {
     let Some(last) = samples.last() else {
         return 0;
@@ -339,6 +343,7 @@ pub(crate) mod tests {
             server: "my-server".parse().unwrap(),
             client: Client::Curl,
             congestion: Congestion::Reno,
+            initial_window_packets: InitialWindow::default(),
             certificate: Certificate::RsaChain,
             connection: Connection::Warm,
             link: "jitter 5ms".parse().unwrap(),

@@ -54,7 +54,7 @@ pub struct Page {
 pub struct Mixed {
     /// Size of each.
     pub small: DataSize,
-    /// How many.
+    /// Number of them.
     pub count: u32,
 }
 
@@ -63,7 +63,7 @@ pub struct Mixed {
 pub struct Repeat {
     /// How often it comes, the first time included.
     pub visits: u32,
-    /// Whether requests of HTTP/3 leave with the first packets where a session allows it.
+    /// True if requests of HTTP/3 leave with the first packets where a session allows it.
     pub early_data: bool,
 }
 

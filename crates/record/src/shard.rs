@@ -44,7 +44,7 @@ impl Shard {
         self.of
     }
 
-    /// Whether the cell is measured in this part.
+    /// Returns whether the cell is measured in this part.
     #[must_use]
     pub fn has(self, cell: &Cell) -> bool {
         let row = cell.index / self.of;

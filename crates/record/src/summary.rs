@@ -1,8 +1,8 @@
 //! What a run says about each cell: the rows of `summary.csv`.
 
 use crate::{
-    Certificate, Client, Congestion, Connection, LinkName, Protocol, QueueLimit, ServerName,
-    Topology,
+    Certificate, Client, Congestion, Connection, InitialWindow, LinkName, Protocol, QueueLimit,
+    ServerName, Topology,
 };
 use serde::{Deserialize, Serialize};
 
@@ -15,14 +15,17 @@ use serde::{Deserialize, Serialize};
 pub struct SummaryRow {
     /// Ordinal of the cell in the plan.
     pub cell: u32,
-    /// Where the link was emulated.
+    /// Place where the link was emulated.
     pub topology: Topology,
-    /// Who served.
+    /// The server.
     pub server: ServerName,
-    /// Who fetched.
+    /// The client.
     pub client: Client,
     /// Congestion control of the server.
     pub congestion: Congestion,
+    /// First congestion window of the server over both transports.
+    #[serde(default)]
+    pub initial_window_packets: InitialWindow,
     /// The certificate that the server showed.
     #[serde(default)]
     pub certificate: Certificate,
@@ -42,7 +45,7 @@ pub struct SummaryRow {
     pub size_bytes: u64,
     /// The protocol described.
     pub protocol: Protocol,
-    /// Whether the row is of the null arm: the first protocol once more, held against itself.
+    /// True if the row is of the null arm: the first protocol once more, held against itself.
     pub null_arm: bool,
     /// Valid transfers.
     pub n: u64,

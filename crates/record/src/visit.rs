@@ -13,15 +13,15 @@ pub const MAX_VISIT_REQUESTS: usize = 2_000;
 pub struct Visit {
     /// What is fetched; a request's place here is its item.
     pub requests: Vec<VisitRequest>,
-    /// Whether each request has a connection of its own, after the one before has ended, and
+    /// True if each request has a connection of its own, after the one before has ended, and
     /// resumes its TLS session; else all share one (HTTP/1.1: up to six).
     #[serde(default)]
     pub new_connections: bool,
-    /// Whether requests over HTTP/3 leave with the first packets where a session allows it; only
+    /// True if requests over HTTP/3 leave with the first packets where a session allows it; only
     /// with new connections.
     #[serde(default)]
     pub early_data: bool,
-    /// Whether the first request goes over HTTP/2, must be answered with an `Alt-Svc` that names
+    /// True if the first request goes over HTTP/2, must be answered with an `Alt-Svc` that names
     /// HTTP/3, and only those after it go over HTTP/3; only with new connections.
     #[serde(default)]
     pub learn_http3: bool,
@@ -162,7 +162,7 @@ impl Visit {
         self.requests.insert(0, opener);
     }
 
-    /// Whether it can come to an end.
+    /// Returns whether it can come to an end.
     ///
     /// # Errors
     /// It has no requests or too many, or one waits for ever, or it asks for what it can't have.

@@ -179,6 +179,7 @@ fn manifest(plan: Plan) -> Manifest {
         networks: vec![Network {
             topology: plan.topologies[0],
             congestion: plan.congestions[0],
+            initial_window: plan.initial_windows[0],
             link: link.clone(),
         }],
         link,

@@ -22,7 +22,7 @@ pub(crate) struct Analysis<'a> {
     pub(crate) others: Vec<Protocol>,
     /// One per cell of the plan, in its order.
     pub(crate) cells: Vec<CellResult<'a>>,
-    /// Its policies beside each other, where the plan has some.
+    /// The policies beside each other, where the plan has some.
     pub(crate) selection: Option<Selection>,
     /// The cells grouped by everything but their delay, in the plan's order.
     pub(crate) series: Vec<Series>,
@@ -73,7 +73,7 @@ pub(crate) struct Pairing<'a> {
 pub(crate) struct Series {
     /// Indices into [`Analysis::cells`], by delay.
     pub(crate) cells: Vec<usize>,
-    /// Where each other protocol becomes faster; absent when no cell has a pair.
+    /// Crossing from which on each other protocol is faster; absent when no cell has a pair.
     pub(crate) crossings: BTreeMap<Protocol, Crossing>,
 }
 
@@ -81,7 +81,7 @@ pub(crate) struct Series {
 pub(crate) enum Crossing {
     /// What the falling fit found.
     Fitted {
-        /// Where the difference changes its sign.
+        /// Place where the difference changes its sign.
         zero: Crossover,
         /// From where on the other protocol's lead is more than the margin.
         lead: Crossover,
@@ -195,7 +195,7 @@ impl<'a> Pairing<'a> {
         })
     }
 
-    /// Whether the whole interval lies on one side of zero.
+    /// Returns whether the whole interval lies on one side of zero.
     pub(crate) fn excludes_zero(&self) -> bool {
         let interval = self.comparison.interval;
         interval.is_some_and(|interval| interval.low > 0.0 || interval.high < 0.0)

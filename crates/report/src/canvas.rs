@@ -77,7 +77,7 @@ pub(crate) fn diverging(share: f64, below: Protocol, above: Protocol) -> RGBColo
     mixed(WHITE, look_of(side).color, MOST * share.abs().min(1.0))
 }
 
-/// Whether dark text is easier to read on a colour than white text.
+/// Returns whether dark text is easier to read on a colour than white text.
 pub(crate) fn is_light(RGBColor(r, g, b): RGBColor) -> bool {
     0.299 * f64::from(r) + 0.587 * f64::from(g) + 0.114 * f64::from(b) > 125.0
 }

@@ -8,6 +8,7 @@
 mod axis;
 mod figures;
 mod findings;
+mod grown;
 mod numbers;
 mod parts;
 mod reference;
@@ -21,6 +22,7 @@ use serde::Serialize;
 
 pub use axis::Axis;
 pub use figures::{FiguresCell, FiguresContrast, FiguresSeries, compare_figures};
+pub use grown::Grown;
 pub use reference::{ReferenceCell, ReferenceContrast, ReferenceSeries, compare_with_reference};
 use sides::Side;
 
@@ -67,6 +69,8 @@ pub struct SeriesContrast {
     pub growth_a: Option<Growth>,
     /// The same in B.
     pub growth_b: Option<Growth>,
+    /// Growth of the times in per cent over the delays that both have; `None` with fewer than two.
+    pub grown: Option<Grown>,
     /// From which delay on the second is faster.
     pub crossover_a: Crossing,
     /// The same in B.
@@ -181,7 +185,7 @@ pub struct Circumstance {
 }
 
 impl Circumstance {
-    /// Whether there is something to hold against each other.
+    /// Returns whether there is something to hold against each other.
     fn is_of_both(&self) -> bool {
         let first = self.first_a.is_some() && self.first_b.is_some();
         first || (self.second_a.is_some() && self.second_b.is_some())

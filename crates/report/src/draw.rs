@@ -64,7 +64,7 @@ struct Sheet<'a> {
     /// Each key with its left end.
     legend: Vec<Vec<(i32, &'a Key)>>,
     reading: Vec<String>,
-    /// Whether inks fill areas, and are no lines.
+    /// True if inks fill areas, and are no lines.
     filled: bool,
     columns: usize,
     rows: usize,
@@ -195,7 +195,7 @@ fn legend_rows(keys: &[Key]) -> Vec<Vec<(i32, &Key)>> {
     rows
 }
 
-/// Whether a figure's inks fill areas: cells or spans of time.
+/// Returns whether a figure's inks fill areas: cells or spans of time.
 fn fills(figure: &Figure) -> bool {
     let mut marks = figure.panels.iter().flat_map(|panel| &panel.marks);
     marks.any(|mark| matches!(mark, Mark::Tiles(_) | Mark::Bars(_)))

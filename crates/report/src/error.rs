@@ -57,7 +57,7 @@ pub enum Error {
     OneValue {
         /// The axis.
         axis: &'static str,
-        /// Its value.
+        /// The value.
         value: String,
     },
     /// A run in which no protocol has a pair with the first.

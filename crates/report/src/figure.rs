@@ -117,7 +117,7 @@ pub enum Mark {
         name: String,
         /// The ink, thinned.
         ink: Ink,
-        /// Its corners.
+        /// The corners.
         outline: Vec<(f64, f64)>,
     },
     /// Spans of x, each at its height: a time line.
@@ -126,13 +126,13 @@ pub enum Mark {
     Rule {
         /// What it marks; may be empty.
         name: String,
-        /// Its ink.
+        /// The ink.
         ink: Ink,
-        /// Its beginning.
+        /// The beginning.
         from: (f64, f64),
-        /// Its end.
+        /// The end.
         to: (f64, f64),
-        /// Whether it is dashed.
+        /// True if it is dashed.
         dashed: bool,
     },
     /// A text at a place.
@@ -167,7 +167,7 @@ pub struct Series {
     pub value: String,
     /// What the intervals are: `95 % interval`; empty when there are none.
     pub interval: String,
-    /// Its ink.
+    /// The ink.
     pub ink: Ink,
     /// How values are drawn.
     pub form: Form,
@@ -183,7 +183,7 @@ pub struct Series {
 /// One value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Datum {
-    /// Its place.
+    /// The place.
     pub x: f64,
     /// The value.
     pub y: f64,
@@ -240,11 +240,11 @@ pub struct Tiles {
 /// A cell of a map: a square of side 1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tile {
-    /// Its middle.
+    /// The middle.
     pub at: (f64, f64),
     /// The value; `None` when nothing was measured.
     pub value: Option<f64>,
-    /// Whether the sign of the value is sure; else the cell is hatched.
+    /// True if the sign of the value is sure; else the cell is hatched.
     pub sure: bool,
     /// What stands in it: short.
     pub text: String,
@@ -257,20 +257,20 @@ pub struct Tile {
 pub struct Bar {
     /// What happens meanwhile: `waiting for the first byte`.
     pub name: String,
-    /// Its ink.
+    /// The ink.
     pub ink: Ink,
     /// How much of the ink, above 0 up to 1.
     pub strength: f64,
-    /// Its middle along y.
+    /// The middle along y.
     pub y: f64,
-    /// Its breadth along y.
+    /// The breadth along y.
     pub breadth: f64,
     /// From where to where.
     pub x: Range<f64>,
 }
 
 impl Axis {
-    /// Its name with its unit, as it stands beside the axis.
+    /// The name with its unit, as it stands beside the axis.
     #[must_use]
     pub fn label(&self) -> String {
         match self.unit.as_str() {
@@ -279,7 +279,7 @@ impl Axis {
         }
     }
 
-    /// Where a place lies, 0 at the beginning of the axis to 1 at its end.
+    /// Position of a place, 0 at the beginning of the axis to 1 at its end.
     #[must_use]
     pub fn share(&self, place: f64) -> f64 {
         let spaced = |place: f64| match self.spacing {

@@ -23,7 +23,7 @@ pub(crate) enum Method {
 }
 
 impl Method {
-    /// Its name in `summary.csv`.
+    /// The name in `summary.csv`.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Bootstrap => "bootstrap",

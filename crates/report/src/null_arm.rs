@@ -18,7 +18,7 @@ pub struct NullCheck {
     pub flagged: usize,
     /// Chance of so many or more if all is well, 0 to 1.
     pub chance: f64,
-    /// Whether luck no longer explains them: a chance below one in a hundred.
+    /// True if luck no longer explains them: a chance below one in a hundred.
     pub suspect: bool,
 }
 

@@ -88,6 +88,7 @@ fn row(
         server: cell.server,
         client: cell.client,
         congestion: cell.congestion,
+        initial_window_packets: cell.initial_window,
         certificate: cell.certificate,
         connection: cell.connection,
         link: cell.link,

@@ -35,7 +35,7 @@ impl Tally {
         self.first + self.second + self.tie + self.unclear + self.little + self.few
     }
 
-    /// Whether no measured delay says that there is a difference.
+    /// Returns whether no measured delay says that there is a difference.
     fn is_without_difference(&self) -> bool {
         self.first + self.second + self.little + self.few == 0
     }
@@ -143,7 +143,7 @@ impl<'a> Verdict<'a> {
         }
     }
 
-    /// When no measured delay has a winner and the fitted difference does not change its sign.
+    /// Sentence for when no measured delay has a winner and the fitted difference does not change its sign.
     fn without_winner(&self, tally: &Tally, range: &str) -> String {
         let (first, second) = (self.first(), self.second());
         if tally.tie == tally.total() {
@@ -268,7 +268,7 @@ pub(crate) fn winner(pairing: &Pairing<'_>, baseline: Protocol, other: Protocol)
     }
 }
 
-/// Whether a cell has a winner or is a tie.
+/// Returns whether a cell has a winner or is a tie.
 pub(crate) fn is_decided(pairing: &Pairing<'_>) -> bool {
     Verdictless::of(pairing).is_none()
 }
@@ -395,7 +395,7 @@ pub(crate) fn sound(analysis: &Analysis<'_>) -> Option<String> {
     check.map(|check| check.sentence())
 }
 
-/// How many transfers were invalid, if any.
+/// Number of transfers that were invalid, if any.
 pub(crate) fn repeats(analysis: &Analysis<'_>) -> Option<String> {
     let invalid = analysis.invalid();
     let all = words::count(transfers(analysis.run.samples).count(), "transfer");

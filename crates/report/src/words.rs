@@ -1,7 +1,7 @@
 //! Numbers and quantities as people read them, the same in the terminal, the pictures and the page.
 
 use altway_record::{
-    Cell, Certificate, Congestion, Connection, LinkName, QueueLimit, Rate, Topology,
+    Cell, Certificate, Congestion, Connection, InitialWindow, LinkName, QueueLimit, Rate, Topology,
 };
 use altway_stats::FEW_PAIRS;
 use altway_units::{DataSize, Ratio, duration};
@@ -81,6 +81,11 @@ pub(crate) fn congestion(congestion: Congestion) -> String {
     }
 }
 
+/// `first window 32 packets`.
+pub(crate) fn initial_window(window: InitialWindow) -> String {
+    format!("first window {window} packets")
+}
+
 /// What is the same in a series of cells: `5 Mbit/s · 0 % loss · 1 MB`, and whatever is not as plans
 /// have it that say nothing of it.
 pub(crate) fn series(cell: &Cell) -> String {
@@ -91,7 +96,7 @@ pub(crate) fn series(cell: &Cell) -> String {
 }
 
 /// How many texts [`parts`] gives.
-pub(crate) const PARTS: usize = 11;
+pub(crate) const PARTS: usize = 12;
 
 /// Every axis of a cell but its delay, as people read it.
 pub(crate) fn parts(cell: &Cell) -> [String; PARTS] {
@@ -112,6 +117,7 @@ pub(crate) fn parts(cell: &Cell) -> [String; PARTS] {
         connection.to_owned(),
         cell.topology.to_string(),
         congestion(cell.congestion),
+        initial_window(cell.initial_window),
         certificate(cell.certificate),
         format!("client {}", cell.client),
         format!("server {}", cell.server),
@@ -129,6 +135,7 @@ pub(crate) fn telling(cell: &Cell) -> [bool; PARTS] {
         cell.connection == Connection::Warm,
         cell.topology != Topology::default(),
         cell.congestion != Congestion::default(),
+        cell.initial_window != InitialWindow::default(),
         cell.certificate != Certificate::default(),
         true,
         true,

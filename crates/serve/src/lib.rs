@@ -139,6 +139,7 @@
 //! [`AccessLog`].
 
 mod accept;
+mod cert_compression;
 mod certificates;
 pub mod certs;
 mod challenges;

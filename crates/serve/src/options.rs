@@ -95,6 +95,9 @@ pub struct Options {
     /// For this, sessions of HTTP/3 are kept in memory: 32,768 of some 300 bytes, the oldest forgotten
     /// first. They end with the process, and several servers share none.
     pub early_data: EarlyDataFor,
+    /// Whether the certificate chain is sent compressed, with Brotli, to clients that can read it (RFC 8879), as
+    /// browsers can. The compressed forms of 64 chains are kept. Default: true.
+    pub certificate_compression: bool,
     /// Keys of session tickets that several servers share, so that clients resume at any of them. With them
     /// [`EarlyDataFor::Files`] means nobody, for sessions that are kept in memory can't be shared; with
     /// [`EarlyDataFor::Everything`] they are for TCP alone. Default `None`: keys of the server's own, which it changes
@@ -182,6 +185,7 @@ impl Options {
             quic_congestion: None,
             initial_window: 10,
             early_data: EarlyDataFor::default(),
+            certificate_compression: true,
             ticket_keys: None,
             challenges: None,
             proxy_protocol_from: Vec::new(),

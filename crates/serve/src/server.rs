@@ -329,6 +329,7 @@ fn tls_configs(options: &Options, early_data: bool) -> Result<Option<Tls>, Error
     let choices = tls::Choices {
         protocols: options.protocols,
         early_data,
+        certificate_compression: options.certificate_compression,
         key_log: options.key_log.as_ref(),
         ticket_keys: options.ticket_keys.as_ref(),
         challenges: options.challenges.as_ref(),

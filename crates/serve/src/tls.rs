@@ -1,6 +1,7 @@
 //! The TLS settings of both transports: one provider, the same certificates, one set of ticket keys, unless
 //! QUIC keeps its sessions itself.
 
+use crate::cert_compression;
 use crate::challenges;
 use crate::client_auth::Verifier;
 use crate::key_log::ForTls;
@@ -80,6 +81,8 @@ pub(crate) struct Choices<'a> {
     pub(crate) protocols: Protocols,
     /// QUIC: keep sessions for early data. There is none over TCP.
     pub(crate) early_data: bool,
+    /// Chains are sent compressed to clients that can read them (RFC 8879).
+    pub(crate) certificate_compression: bool,
     pub(crate) key_log: Option<&'a Arc<dyn KeyLog>>,
     pub(crate) ticket_keys: Option<&'a TicketKeys>,
     pub(crate) challenges: Option<&'a Challenges>,
@@ -109,7 +112,11 @@ pub(crate) fn configs(certificates: Certificates, choices: &Choices<'_>) -> Resu
     } else {
         quic.ticketer = ticketer;
     }
+    let chains = cert_compression::cache();
     for config in [&mut tcp, &mut quic] {
+        if choices.certificate_compression {
+            cert_compression::enable(config, &chains);
+        }
         if let Some(key_log) = choices.key_log {
             config.key_log = Arc::new(ForTls(Arc::clone(key_log)));
         }

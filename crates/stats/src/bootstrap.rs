@@ -25,7 +25,7 @@ pub struct Bootstrap {
     pub level: f64,
     /// Seed of the draws: the same seed and values give the same interval.
     pub seed: u64,
-    /// Where the ends are cut.
+    /// Rule by which the ends are cut.
     pub ends: Ends,
 }
 
@@ -41,7 +41,7 @@ impl Default for Bootstrap {
 }
 
 impl Bootstrap {
-    /// Whether an interval can be made with these options at all.
+    /// Returns whether an interval can be made with these options at all.
     pub(crate) fn is_valid(&self) -> bool {
         self.resamples > 0 && self.level > 0.0 && self.level < 1.0
     }
@@ -64,7 +64,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Whether `value` lies inside, ends included.
+    /// Returns whether `value` lies inside, ends included.
     #[must_use]
     pub fn contains(&self, value: f64) -> bool {
         self.low <= value && value <= self.high
@@ -191,7 +191,7 @@ fn interval_from(
     })
 }
 
-/// Where BCa cuts the distribution instead of at `tails`; `None` where it is undefined.
+/// Shares at which BCa cuts the distribution instead of at `tails`; `None` where it is undefined.
 fn bca_tails(original: &Original, distribution: &[f64], tails: (f64, f64)) -> Option<(f64, f64)> {
     let below = distribution.partition_point(|value| *value < original.estimate);
     let up_to = distribution.partition_point(|value| *value <= original.estimate);

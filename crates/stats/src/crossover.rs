@@ -51,7 +51,7 @@ pub enum Crossover {
     /// Left of `x` the first is faster, right of it the second; with [`Trend::FirstGains`] the other
     /// way round.
     At {
-        /// Where the fitted curve passes zero, in the unit of [`CrossoverPoint::x`], when it is
+        /// Place where the fitted curve passes zero, in the unit of [`CrossoverPoint::x`], when it is
         /// straight between neighbouring points.
         x: f64,
         /// The measured places around `x`, the lower first: the curve passes zero somewhere between
@@ -83,7 +83,7 @@ pub enum Crossover {
 }
 
 impl Crossover {
-    /// Whether the grid is what makes the interval wide, and not the noise: more places between the
+    /// Returns whether the grid is what makes the interval wide, and not the noise: more places between the
     /// two neighbours of the crossing would narrow it, more pairs would not.
     #[must_use]
     pub fn is_coarse(&self) -> bool {
@@ -146,7 +146,7 @@ pub fn crossover_with(points: &[CrossoverPoint], options: &CrossoverOptions) -> 
     crossovers_at(points, options, &[0.0])?.pop()
 }
 
-/// Where the curve of [`crossover_with`] passes each of several levels of ln(second / first), from one
+/// Places where the curve of [`crossover_with`] passes each of several levels of ln(second / first), from one
 /// set of resamples: 0 is the crossover, −0.03 the place from which on the second leads by 3 %.
 ///
 /// ```
@@ -224,7 +224,7 @@ impl<'a> Axis<'a> {
         })
     }
 
-    /// Where the curve through the points' own estimates passes zero.
+    /// Place where the curve through the points' own estimates passes zero.
     pub(crate) fn crossing(&self) -> Passage {
         self.passage(&self.estimated(), 0.0)
     }
@@ -272,7 +272,7 @@ impl<'a> Axis<'a> {
         non_increasing(&estimates, &self.weights)
     }
 
-    /// Where the curves through resampled pairs pass each of `levels`.
+    /// Place where the curves through resampled pairs pass each of `levels`.
     pub(crate) fn resampled(&self, options: &Bootstrap, levels: &[f64]) -> Vec<Vec<Passage>> {
         let mut resampler = Resampler::new(options.seed);
         let mut drawn: Vec<Vec<f64>> = self
@@ -293,7 +293,7 @@ impl<'a> Axis<'a> {
         passages
     }
 
-    /// Where `fit` passes `level`. Infinite when it does not: on the side where the points begin when
+    /// Place where `fit` passes `level`. Infinite when it does not: on the side where the points begin when
     /// it lies below from the first point on, on the other when it does not by the last.
     fn passage(&self, fit: &[f64], level: f64) -> Passage {
         let before = fit.iter().rposition(|value| *value > level);

@@ -82,7 +82,7 @@ impl NullArm {
         })
     }
 
-    /// Whether luck no longer explains the flags: a chance below one in a hundred. Then no verdict of
+    /// Returns whether luck no longer explains the flags: a chance below one in a hundred. Then no verdict of
     /// the run is to be believed before the cause is found.
     #[must_use]
     pub fn is_suspect(&self) -> bool {

@@ -64,9 +64,9 @@ impl Default for OffPolicyOptions {
 pub struct ClusteredMean {
     /// The estimate.
     pub value: f64,
-    /// Its standard error, by clusters.
+    /// The standard error, by clusters.
     pub standard_error: f64,
-    /// Its confidence interval.
+    /// The confidence interval.
     pub interval: Interval,
 }
 

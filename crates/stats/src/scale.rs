@@ -12,7 +12,7 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// Whether a place can stand on an axis of this scale.
+    /// Returns whether a place can stand on an axis of this scale.
     pub(crate) fn allows(self, place: f64) -> bool {
         place.is_finite() && (self == Self::Linear || place >= 0.0)
     }

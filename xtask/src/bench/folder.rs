@@ -1,9 +1,9 @@
 //! The folder of a run: `setup.json` first, each record as it comes, the summary at the end.
 
 use super::bars;
-use super::campaign::Campaign;
 use super::contender::Contender;
 use super::cores::Cores;
+use super::experiment::Experiment;
 use super::network::{VETH, VethSettings};
 use super::origin::Origin;
 use super::workload::{Cell, Load};
@@ -57,32 +57,32 @@ struct Bars {
 }
 
 impl Setup {
-    /// Describes `campaign` on this machine.
+    /// Describes `experiment` on this machine.
     ///
     /// # Errors
     /// git doesn't tell the commit.
-    pub(crate) fn of(campaign: &Campaign, programs: &Path) -> Result<Self> {
-        let workers = campaign.cells.iter().map(|cell| cell.workers);
-        let shared_out = |workers| (workers, Cores::shared_out(&campaign.cores, workers));
-        let is_over_veth = campaign
+    pub(crate) fn of(experiment: &Experiment, programs: &Path) -> Result<Self> {
+        let workers = experiment.cells.iter().map(|cell| cell.workers);
+        let shared_out = |workers| (workers, Cores::shared_out(&experiment.cores, workers));
+        let is_over_veth = experiment
             .cells
             .iter()
             .any(|cell| cell.workload.is_over_veth());
         let measured = |cell: &Cell| Measured {
             cell: *cell,
-            load: campaign.load(cell.workload),
+            load: experiment.load(cell.workload),
         };
         Ok(Self {
             schema_version: SCHEMA_VERSION,
             origin: Origin::of_this_run()?,
-            seed: campaign.seed,
-            rounds: campaign.rounds,
-            file_limit: campaign.file_limit,
+            seed: experiment.seed,
+            rounds: experiment.rounds,
+            file_limit: experiment.file_limit,
             veth: is_over_veth.then_some(VETH),
-            cores: campaign.cores.clone(),
+            cores: experiment.cores.clone(),
             cores_by_workers: workers.map(shared_out).collect(),
-            versions: versions(&campaign.contenders, programs),
-            cells: campaign.cells.iter().map(measured).collect(),
+            versions: versions(&experiment.contenders, programs),
+            cells: experiment.cells.iter().map(measured).collect(),
             bars: Bars {
                 ratios: bars::RATIOS.to_vec(),
                 own: bars::OWN.to_vec(),

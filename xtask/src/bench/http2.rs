@@ -1,8 +1,8 @@
 //! `cargo xtask bench http2`: from the command line to a folder under `results/`.
 
 use super::arguments::{Common, Transports, chosen_or_all, one_of};
-use super::campaign::{Campaign, cells};
 use super::contender::Contender;
+use super::experiment::{Experiment, cells};
 use super::process::Stop;
 use super::run::Run;
 use super::workload::Workload;
@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     stop.check()?;
     let run = Run {
         name: "http2-bench",
-        campaign: arguments.campaign(peers)?,
+        experiment: arguments.experiment(peers)?,
         parent: arguments.common.parent(),
         table: |lines| table::text(lines, LEGEND),
     };
@@ -83,14 +83,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 impl Arguments {
-    fn campaign(&self, peers: Vec<Contender>) -> Result<Campaign> {
+    fn experiment(&self, peers: Vec<Contender>) -> Result<Experiment> {
         let workers = self.workers.iter().map(|number| number.parse());
         let workers: Vec<usize> = workers.collect::<Result<_, _>>()?;
         let workloads = chosen_or_all(&self.only, &WORKLOADS);
         let mut contenders = vec![Contender::Altway, Contender::AltwayLog];
         contenders.extend(peers);
         let common = &self.common;
-        Ok(Campaign {
+        Ok(Experiment {
             cells: cells(&workers, &workloads, self.transports.chosen()),
             contenders,
             rounds: common.rounds(),

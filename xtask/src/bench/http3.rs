@@ -1,8 +1,8 @@
 //! `cargo xtask bench http3`: from the command line to a folder under `results/`.
 
 use super::arguments::{Common, chosen_or_all, one_of};
-use super::campaign::{Campaign, cells};
 use super::contender::Contender;
+use super::experiment::{Experiment, cells};
 use super::network::Network;
 use super::process::Stop;
 use super::run::Run;
@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     stop.check()?;
     let run = Run {
         name: "http3-bench",
-        campaign: Campaign {
+        experiment: Experiment {
             cells: cells(&[1], &workloads, &[Transport::H3]),
             contenders: [vec![Contender::Altway, Contender::AltwayH2], peers].concat(),
             rounds: common.rounds(),

@@ -1,8 +1,8 @@
 //! `cargo xtask bench proxy`: from the command line to a folder under `results/`.
 
 use super::arguments::{Common, chosen_or_all, one_of};
-use super::campaign::{Campaign, cells};
 use super::contender::Contender;
+use super::experiment::{Experiment, cells};
 use super::process::Stop;
 use super::run::Run;
 use super::workload::{Transport, Workload};
@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let workloads = chosen_or_all(&arguments.only, &WORKLOADS);
     let run = Run {
         name: "proxy-bench",
-        campaign: Campaign {
+        experiment: Experiment {
             cells: cells(&[1], &workloads, arguments.transports()),
             contenders: [vec![Contender::Altway], peers].concat(),
             rounds: common.rounds(),

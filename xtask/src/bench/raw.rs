@@ -103,7 +103,7 @@ struct Setup {
 
 /// What is to be done.
 #[derive(Debug)]
-struct Campaign {
+struct Experiment {
     links: Vec<Link>,
     contestants: Vec<Contestant>,
     rounds: u32,
@@ -113,12 +113,12 @@ struct Campaign {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let programs = build::programs(arguments.no_build)?;
-    let campaign = campaign(arguments)?;
+    let experiment = experiment(arguments)?;
     let stop = Stop::on_signals()?;
     let temporary = tempfile::tempdir().context("cannot make a temporary folder")?;
     let altway = programs.join("altway");
     let site = Site::make(temporary.path(), &altway)?;
-    let setup = Setup::of(&campaign)?;
+    let setup = Setup::of(&experiment)?;
     let name = setup
         .origin
         .folder_name("raw-bench", cores::available()?.len());
@@ -127,7 +127,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut folder = Folder::create(&parent, &name, &setup)?;
 
     let mut records = Vec::new();
-    let result = campaign.run(&altway, &site, &stop, |record| {
+    let result = experiment.run(&altway, &site, &stop, |record| {
         folder.keep(&record)?;
         records.push(record);
         Ok(())
@@ -141,7 +141,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     result
 }
 
-fn campaign(arguments: &Arguments) -> Result<Campaign> {
+fn experiment(arguments: &Arguments) -> Result<Experiment> {
     let mut contestants = chosen_or_all(&arguments.over, &Contestant::ALL);
     if contestants.contains(&Contestant::QuicGo)
         && let Err(error) = prepare_quic_go(arguments.no_build)
@@ -154,7 +154,7 @@ fn campaign(arguments: &Arguments) -> Result<Campaign> {
         true => (QUICK_ROUNDS, QUICK_DIVISOR),
         false => (ROUNDS, 1),
     };
-    Ok(Campaign {
+    Ok(Experiment {
         links: chosen_or_all(&arguments.only, &Link::ALL),
         contestants,
         rounds: arguments.rounds.unwrap_or(rounds),
@@ -171,21 +171,21 @@ fn prepare_quic_go(as_it_is: bool) -> Result<()> {
 }
 
 impl Setup {
-    fn of(campaign: &Campaign) -> Result<Self> {
-        let describe = |link: &Link| link.describe(campaign.divisor);
-        let is_there = campaign.contestants.contains(&Contestant::QuicGo);
+    fn of(experiment: &Experiment) -> Result<Self> {
+        let describe = |link: &Link| link.describe(experiment.divisor);
+        let is_there = experiment.contestants.contains(&Contestant::QuicGo);
         Ok(Self {
             schema_version: SCHEMA_VERSION,
             origin: Origin::of_this_run()?,
-            rounds: campaign.rounds,
-            first_seed: campaign.first_seed,
-            links: campaign.links.iter().map(describe).collect(),
+            rounds: experiment.rounds,
+            first_seed: experiment.first_seed,
+            links: experiment.links.iter().map(describe).collect(),
             quic_go_version: is_there.then(contestant::quic_go_version),
         })
     }
 }
 
-impl Campaign {
+impl Experiment {
     /// Hands out each record as it comes.
     ///
     /// # Errors

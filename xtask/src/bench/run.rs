@@ -1,7 +1,7 @@
-//! From a campaign to a folder under `results/` and a table.
+//! From an experiment to a folder under `results/` and a table.
 
-use super::campaign::Campaign;
 use super::contender::Contender;
+use super::experiment::Experiment;
 use super::folder::{Folder, Setup};
 use super::process::Stop;
 use super::server::Place;
@@ -12,11 +12,11 @@ use crate::shell;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 
-/// What is done with a campaign.
+/// What is done with an experiment.
 pub(crate) struct Run {
     /// Ends the folder's name.
     pub(crate) name: &'static str,
-    pub(crate) campaign: Campaign,
+    pub(crate) experiment: Experiment,
     /// Where the run's folder goes.
     pub(crate) parent: PathBuf,
     pub(crate) table: fn(&[Line]) -> String,
@@ -29,13 +29,13 @@ impl Run {
     /// Something can't be started or written, or somebody asked to stop. What was measured by then is
     /// kept.
     pub(crate) fn carry_out(&self, programs: &Path, stop: &Stop) -> Result<()> {
-        let campaign = &self.campaign;
+        let experiment = &self.experiment;
         let temporary = tempfile::tempdir().context("cannot make a temporary folder")?;
         let altway = Contender::Altway.program(programs);
         let site = Site::make(temporary.path(), &altway.context("altway was built")?)?;
-        let setup = Setup::of(campaign, programs)?;
+        let setup = Setup::of(experiment, programs)?;
         let mut folder = Folder::create(&self.parent, &setup.folder_name(self.name), &setup)?;
-        shell::say(&format!("seed {}", campaign.seed));
+        shell::say(&format!("seed {}", experiment.seed));
 
         let mut records = Vec::new();
         let place = Place {
@@ -43,7 +43,7 @@ impl Run {
             site: &site,
             programs,
         };
-        let result = campaign.run(place, stop, |record| {
+        let result = experiment.run(place, stop, |record| {
             folder.keep(&record)?;
             records.push(record);
             Ok(())

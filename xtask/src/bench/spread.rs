@@ -1,8 +1,8 @@
 //! `cargo xtask bench spread`: the two ways of spreading connections over workers, against each other.
 
 use super::arguments::{Common, Transports};
-use super::campaign::{Campaign, cells};
 use super::contender::Contender;
+use super::experiment::{Experiment, cells};
 use super::process::Stop;
 use super::run::Run;
 use super::workload::Workload;
@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     stop.check()?;
     let run = Run {
         name: "spread-bench",
-        campaign: Campaign {
+        experiment: Experiment {
             cells: cells(
                 &[arguments.workers.get()],
                 &WORKLOADS,

@@ -1,9 +1,9 @@
 //! `cargo xtask bench table`: latency, processor time and memory of servers over their number of threads.
 
 use super::arguments::{Common, Transports, chosen_or_all, one_of};
-use super::campaign::{Campaign, cells};
 use super::contender::Contender;
 use super::cores::{self, Cores};
+use super::experiment::{Experiment, cells};
 use super::folder::{Folder, Setup};
 use super::network::Network;
 use super::process::Stop;
@@ -104,13 +104,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let stop = Stop::on_signals()?;
     let peers = install::peers(&chosen_or_all(&arguments.peers, &PEERS), &programs)?;
     stop.check()?;
-    let campaign = arguments.campaign(peers)?;
+    let experiment = arguments.experiment(peers)?;
     let temporary = tempfile::tempdir().context("cannot make a temporary folder")?;
     let altway = Contender::Altway
         .program(&programs)
         .context("altway was built")?;
     let site = Site::make(temporary.path(), &altway)?;
-    let setup = Setup::of(&campaign, &programs)?;
+    let setup = Setup::of(&experiment, &programs)?;
     let name = setup.folder_name("thread-table");
     let mut folder = Folder::create(&common.parent(), &name, &setup)?;
     let place = Place {
@@ -119,7 +119,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         programs: &programs,
     };
     let mut rows = Vec::new();
-    let result = measure_all(&campaign, place, &stop, &mut |row: Row| {
+    let result = measure_all(&experiment, place, &stop, &mut |row: Row| {
         folder.keep(&row)?;
         rows.push(row);
         Ok(())
@@ -137,7 +137,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 impl Arguments {
-    fn campaign(&self, peers: Vec<Contender>) -> Result<Campaign> {
+    fn experiment(&self, peers: Vec<Contender>) -> Result<Experiment> {
         let threads: Vec<usize> = self
             .threads
             .iter()
@@ -146,7 +146,7 @@ impl Arguments {
         let workloads = chosen_or_all(&self.only, &WORKLOADS);
         let mut contenders = vec![Contender::Altway];
         contenders.extend(peers);
-        Ok(Campaign {
+        Ok(Experiment {
             cells: cells(&threads, &workloads, self.transports.chosen()),
             contenders,
             rounds: self.common.rounds(),
@@ -160,19 +160,19 @@ impl Arguments {
 }
 
 fn measure_all(
-    campaign: &Campaign,
+    experiment: &Experiment,
     place: Place,
     stop: &Stop,
     keep: &mut impl FnMut(Row) -> Result<()>,
 ) -> Result<()> {
-    let mut random = fastrand::Rng::with_seed(campaign.seed);
-    for cell in &campaign.cells {
-        let cores = Cores::shared_out(&campaign.cores, cell.workers);
+    let mut random = fastrand::Rng::with_seed(experiment.seed);
+    for cell in &experiment.cells {
+        let cores = Cores::shared_out(&experiment.cores, cell.workers);
         let seats = Seats::new(cores, Network::of(cell.workload)?);
-        let load = campaign.load(cell.workload);
+        let load = experiment.load(cell.workload);
         let start =
             |contender: &Contender| Server::start(*contender, None, place, *cell, &seats, stop);
-        let servers = campaign.contenders.iter().map(start);
+        let servers = experiment.contenders.iter().map(start);
         let mut servers: Vec<Server> = servers.collect::<Result<_>>()?;
         for server in &servers {
             client::run(
@@ -183,15 +183,15 @@ fn measure_all(
                 stop,
             )?;
         }
-        for round in 1..=campaign.rounds {
-            shell::say(&format!("{cell}: round {round} of {}", campaign.rounds));
+        for round in 1..=experiment.rounds {
+            shell::say(&format!("{cell}: round {round} of {}", experiment.rounds));
             random.shuffle(&mut servers);
             for server in &servers {
                 stop.check()?;
                 let row = measure(*cell, load, server, &seats, stop)?;
                 keep(Row {
                     round,
-                    threads_outnumber_cores: cell.workers >= campaign.cores.len(),
+                    threads_outnumber_cores: cell.workers >= experiment.cores.len(),
                     ..row
                 })?;
             }

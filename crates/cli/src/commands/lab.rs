@@ -15,7 +15,7 @@ use crate::hint::mistake;
 use crate::printer::Printer;
 use crate::{Answer, backend::Asked, commands, signals};
 use altway_emulate::Backend;
-use altway_lab::{Campaign, Context as LabContext, End, Left, Progress, RunFolder, plans};
+use altway_lab::{Context as LabContext, End, Experiment, Left, Progress, RunFolder, plans};
 use altway_record::{
     Manifest, PARQUET_FROM_ROWS, Plan, Running, Sample, Sampling, Shard, SideBySide, transfers,
 };
@@ -178,8 +178,8 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         LabCommand::Resume(arguments) => {
             let context = context(arguments.backend.backend())?;
             let stop = signals::stop_flag()?;
-            let campaign = Campaign::resume(&context, &arguments.run)?;
-            measure(campaign, &stop, arguments.json, printer)
+            let experiment = Experiment::resume(&context, &arguments.run)?;
+            measure(experiment, &stop, arguments.json, printer)
         }
         LabCommand::Watch(arguments) => watch::run(arguments, printer),
         LabCommand::Show(arguments) => {
@@ -228,10 +228,10 @@ fn run_plan(arguments: &RunArguments, printer: &Printer) -> Result<Answer> {
     let context = context(arguments.backend.backend())?;
     // Before there is a run folder, so that no Ctrl-C leaves one without a word.
     let stop = signals::stop_flag()?;
-    let campaign = Campaign::begin(&context, &plan, arguments.shard, &arguments.runs)?;
-    let folder = campaign.folder();
+    let experiment = Experiment::begin(&context, &plan, arguments.shard, &arguments.runs)?;
+    let folder = experiment.folder();
     let (run, manifest) = (folder.path().to_owned(), folder.manifest().clone());
-    let answer = measure(campaign, &stop, arguments.json, printer)?;
+    let answer = measure(experiment, &stop, arguments.json, printer)?;
     if !traces.is_empty() {
         let run = (run.as_path(), &manifest);
         arguments
@@ -299,17 +299,17 @@ fn read_plan(named: &str) -> Result<Plan> {
 }
 
 fn measure(
-    mut campaign: Campaign,
+    mut experiment: Experiment,
     stop: &AtomicBool,
     json: bool,
     printer: &Printer,
 ) -> Result<Answer> {
     let bar = bar(printer);
     let mut observe = |progress: &Progress| show(&bar, progress);
-    say_what_comes(&campaign, printer);
-    let end = campaign.run(stop, &mut observe);
+    say_what_comes(&experiment, printer);
+    let end = experiment.run(stop, &mut observe);
     bar.finish_and_clear();
-    let folder = campaign.folder();
+    let folder = experiment.folder();
     let path = folder.path();
     match end {
         Ok(End::Complete) => {
@@ -348,28 +348,28 @@ fn stopped(path: &Path, samples: &[Sample]) -> anyhow::Error {
     mistake(kept(samples, path), mend)
 }
 
-fn say_what_comes(campaign: &Campaign, printer: &Printer) {
-    let manifest = campaign.folder().manifest();
+fn say_what_comes(experiment: &Experiment, printer: &Printer) {
+    let manifest = experiment.folder().manifest();
     printer.say(&format!(
         "{}: {}, {} still to make, about {}",
         manifest.plan.name,
         plan::sum(&manifest.plan),
-        campaign.transfers_left(),
-        in_words(campaign.time_left()),
+        experiment.transfers_left(),
+        in_words(experiment.time_left()),
     ));
     plan::warn_of_hurry(&manifest.plan, manifest.shard, printer);
     if manifest.shard != Shard::WHOLE {
         printer.say(&format!("shard {} of it", manifest.shard));
     }
-    if campaign.lanes() > 1 {
+    if experiment.worker_count() > 1 {
         printer.say(&format!(
             "up to {} transfers over slow links at once; some are made alone as well",
-            campaign.lanes()
+            experiment.worker_count()
         ));
     }
     printer.say(&format!(
         "run folder: {}",
-        campaign.folder().path().display()
+        experiment.folder().path().display()
     ));
 }
 

@@ -72,7 +72,7 @@ fn every_option_of_serve_has_its_key() {
         --max-handshakes-per-client 5 --max-requests 200 --max-requests-per-client 20 \
         --max-concurrent-requests 30 --max-held 2MiB --max-held-per-client 1MiB --max-quic-held 4MiB \
         --max-quic-held-per-client 3MiB --max-cached 0B --retry always --handshake-timeout 4s \
-        --header-timeout 5s --idle-timeout 6s --server-id 01 --hidden"
+        --header-timeout 5s --idle-timeout 6s --server-id 01 --no-certificate-compression --hidden"
         .split_whitespace()
         .collect();
     let shown = success(dir.altway(["config", "show", "--"]).args(&options));
@@ -84,6 +84,7 @@ fn every_option_of_serve_has_its_key() {
         "quic-congestion = \"bbr\"",
         "initial-window = 20",
         "early-data = \"all\"",
+        "certificate-compression = false",
         "max-memory = \"1GiB\"",
         "client-prefix = \"24,64\"",
         "max-connections-per-client = 10",

@@ -81,6 +81,10 @@ impl Transport {
             ("quic-congestion", text(self.quic_congestion)),
             ("initial-window", number(Some(self.initial_window))),
             ("early-data", text(Some(self.early_data))),
+            (
+                "certificate-compression",
+                number(Some(self.certificate_compression)),
+            ),
             ("server-id", text(Some(&self.server_id))),
         ])
     }

@@ -247,6 +247,10 @@ impl Walk {
             self.count(table, "initial-window", 2, 1_000),
         );
         set(&mut transport.early_data, self.parsed(table, "early-data"));
+        set(
+            &mut transport.certificate_compression,
+            self.switch(table, "certificate-compression"),
+        );
         set(&mut transport.server_id, self.parsed(table, "server-id"));
         transport
     }

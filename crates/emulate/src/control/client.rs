@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{env, fmt, fs};
 
-/// How long a link may take to answer: others may be asking it too.
+/// Time that a link may take to answer: others may be asking it too.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A link of another process.
@@ -170,7 +170,7 @@ pub(super) fn choose(
     }
 }
 
-/// Whether anybody listens; a socket that a dead process left is removed.
+/// Returns whether anybody listens; a socket that a dead process left is removed.
 fn is_alive(path: &Path) -> bool {
     let listens = has_listener(path);
     if matches!(listens, Ok(false)) {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How long one client may take for its request, and again for taking the answer. Clients are
+/// Time that one client may take for its request, and again for taking the answer. Clients are
 /// served one after the other; those who wait are kept by the kernel, which bounds them.
 const PATIENCE: Duration = Duration::from_secs(1);
 

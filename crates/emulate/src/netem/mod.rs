@@ -28,12 +28,12 @@ use tc::Counted;
 /// The header of Ethernet, which is counted below IP and no part of what a report says.
 const ETHERNET_HEADER: u64 = 14;
 
-/// Whether the program that tells the kernel what to do is there.
+/// Returns whether the program that tells the kernel what to do is there.
 pub(crate) fn has_tc() -> bool {
     tc::is_there()
 }
 
-/// Whether a link shapes what leaves an interface of the calling thread's namespace, or did so until it
+/// Returns whether a link shapes what leaves an interface of the calling thread's namespace, or did so until it
 /// was killed.
 pub(crate) fn is_shaped(interface: &Interface) -> Result<bool, Error> {
     tc::is_shaped(None, interface)

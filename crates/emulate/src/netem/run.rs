@@ -18,7 +18,7 @@ pub(super) struct Run {
     /// What each interface had received when it began, the client's first.
     pub(super) received: [Received; 2],
     ways: Ways,
-    /// Where there was one share of random loss for all packets, that.
+    /// The share of random loss for all packets, where there was one.
     loss: [Option<f64>; 2],
     /// A change could not be made, or by half.
     has_failed: bool,

@@ -28,7 +28,7 @@ pub(crate) struct Counted {
     pub(crate) queued: u64,
 }
 
-/// Whether there is a program `tc`.
+/// Returns whether there is a program `tc`.
 pub(crate) fn is_there() -> bool {
     let mut command = Command::new(PROGRAM);
     let quiet = command
@@ -85,7 +85,7 @@ pub(crate) fn count(
     look(namespace, interface)?.ok_or(Error::LinkStopped)
 }
 
-/// Whether it has a shape of ours.
+/// Returns whether it has a shape of ours.
 pub(crate) fn is_shaped(
     namespace: Option<&Namespace>,
     interface: &Interface,

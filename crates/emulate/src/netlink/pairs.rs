@@ -22,7 +22,7 @@ pub(crate) struct Given {
     pub(crate) mtu: u32,
     pub(crate) is_ethernet: bool,
     pub(crate) is_up: bool,
-    /// Whether it is a port of a bridge or a bond.
+    /// True if it is a port of a bridge or a bond.
     pub(crate) has_master: bool,
 }
 
@@ -171,7 +171,7 @@ impl Netlink {
     }
 }
 
-/// Whether the kernel says that there is no such interface.
+/// Returns whether the kernel says that there is no such interface.
 fn is_absence(error: &io::Error) -> bool {
     const NO_SUCH_DEVICE: i32 = libc::ENODEV;
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(NO_SUCH_DEVICE)

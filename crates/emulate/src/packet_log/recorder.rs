@@ -45,9 +45,9 @@ pub(crate) struct Entry<'a> {
 pub(crate) struct Recorder {
     /// Not yet handed over; without capacity when there was no empty chunk.
     filling: Vec<u8>,
-    /// When the first packet came into it.
+    /// Time at which the first packet came into it.
     since: Option<Timestamp>,
-    /// Where the last packet's block begins in it, and whose packet that is.
+    /// Offset at which the last packet's block begins in it, and whose packet that is.
     last: Option<(usize, Side)>,
     full: SyncSender<Vec<u8>>,
     empty: Receiver<Vec<u8>>,
@@ -141,7 +141,7 @@ impl Recorder {
         }
     }
 
-    /// When [`flush`](Self::flush) has something to do; `None` when there is nothing to hand over.
+    /// Time at which [`flush`](Self::flush) has something to do; `None` when there is nothing to hand over.
     pub(crate) fn flush_due(&self) -> Option<Timestamp> {
         self.since.map(|since| since + AGE)
     }

@@ -15,10 +15,10 @@ use std::thread::{self, JoinHandle};
 /// The bytes of one chunk: 170 full packets.
 pub(super) const CHUNK: usize = 256 << 10;
 
-/// How many chunks there are: 32 MiB together, which 1 Gbit/s fills, seen at both ends, in 0.13 s.
+/// Number of chunks: 32 MiB together, which 1 Gbit/s fills, seen at both ends, in 0.13 s.
 const CHUNKS: usize = 128;
 
-/// How many packets were logged, and how many not, at each end.
+/// Number of packets that were logged, and how many not, at each end.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) sides: [SideCounts; 2],

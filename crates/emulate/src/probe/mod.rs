@@ -52,7 +52,7 @@ pub enum Topic {
     InitialWindow,
     /// The record in the DNS that leads browsers to HTTP/3. Looked up only for names that are asked about.
     HttpsRecord,
-    /// How many processors there are.
+    /// Number of processors.
     Processors,
     /// How many files, and so connections, a process may open.
     OpenFiles,

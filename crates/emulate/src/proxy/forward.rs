@@ -12,7 +12,7 @@ use std::str::FromStr;
 /// `127.0.0.1:8444:198.18.0.2:8443`, `8443:[2001:db8::2]:8443`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forward {
-    /// Where clients come to; port 0 is one that is free. When no address is written it is 127.0.0.1,
+    /// Address that clients come to; port 0 is one that is free. When no address is written it is 127.0.0.1,
     /// so that only this host's programs are passed on; `0.0.0.0` stands for all addresses of IPv4 and
     /// `[::]` for all of both versions.
     pub listen: SocketAddr,

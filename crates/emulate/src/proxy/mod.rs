@@ -46,14 +46,14 @@ pub struct Limits {
     /// TCP connections at once, 1,024 by default; more wait in the kernel until one ends. Each costs
     /// two descriptors and 128 KiB.
     pub tcp_connections: usize,
-    /// How long a TCP connection on which no byte goes either way is kept, and how long its target may
+    /// Time that a TCP connection on which no byte goes either way is kept, and how long its target may
     /// take to answer: 5 min by default. Then both sides are reset, so that silent clients do not keep
     /// the others waiting for ever.
     pub tcp_idle: Duration,
     /// UDP clients (address and port) at once, 1,024 by default; one more takes the place of the one
     /// that has been silent longest. Each costs a descriptor.
     pub udp_flows: usize,
-    /// How long a UDP client that neither sends nor receives is remembered: 2 min by default, the
+    /// Time that a UDP client that neither sends nor receives is remembered: 2 min by default, the
     /// least that RFC 4787 §4.3 allows a NAT.
     pub udp_idle: Duration,
 }
@@ -147,13 +147,13 @@ impl Proxy {
         })
     }
 
-    /// Where TCP is listened on, in the order of the forwardings.
+    /// Addresses of TCP that are listened on, in the order of the forwardings.
     #[must_use]
     pub fn tcp_addresses(&self) -> &[SocketAddr] {
         &self.tcp
     }
 
-    /// Where UDP is listened on, in the order of the forwardings.
+    /// Addresses of UDP that are listened on, in the order of the forwardings.
     #[must_use]
     pub fn udp_addresses(&self) -> &[SocketAddr] {
         &self.udp

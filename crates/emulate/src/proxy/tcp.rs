@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 /// of what the kernel hands over at once.
 const BUFFER: usize = 64 << 10;
 
-/// How long no connection is taken after the system had no descriptor for one.
+/// Time that no connection is taken after the system had no descriptor for one.
 const BREATHER: Duration = Duration::from_millis(50);
 
 /// Takes connections and passes each on, so many at once as `limits` say; the rest wait in the kernel.

@@ -19,7 +19,7 @@ const BATCH: usize = 32;
 const LARGEST: usize = 65_535;
 
 thread_local! {
-    /// Where a datagram is between its two sockets. All of a thread's share it, as none is held over
+    /// Memory of a datagram between its two sockets. All of a thread's share it, as none is held over
     /// an await.
     static BUFFER: RefCell<Box<[u8]>> = RefCell::new(vec![0; LARGEST].into());
 }

@@ -52,7 +52,7 @@ impl Offload {
     }
 }
 
-/// Whether an interface of the calling thread's namespace does this.
+/// Returns whether an interface of the calling thread's namespace does this.
 pub(crate) fn offload(interface: &str, offload: Offload) -> io::Result<bool> {
     let (get, _) = offload.commands();
     Ok(command(interface, get, 0)? != 0)

@@ -24,13 +24,13 @@ pub(crate) struct Frame<'a> {
     pub(crate) bytes: &'a [u8],
     /// How long it is.
     pub(crate) length: usize,
-    /// When the kernel got it: time since 1970.
+    /// Time at which the kernel got it: time since 1970.
     pub(crate) received: Duration,
-    /// Whether it was for this interface itself: for its own hardware address.
+    /// True if it was for this interface itself: for its own hardware address.
     pub(crate) is_for_us: bool,
-    /// Whether its checksum of the transport layer was left to hardware that is not there.
+    /// True if its checksum of the transport layer was left to hardware that is not there.
     pub(crate) lacks_checksum: bool,
-    /// Whether it had a VLAN tag, which `bytes` lack.
+    /// True if it had a VLAN tag, which `bytes` lack.
     pub(crate) is_tagged: bool,
 }
 

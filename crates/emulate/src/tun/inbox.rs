@@ -47,7 +47,7 @@ impl Inbox {
         }
     }
 
-    /// Where the next piece goes; what is left of the one before it is thrown away.
+    /// Place where the next piece goes; what is left of the one before it is thrown away.
     pub(super) fn room(&mut self) -> &mut [u8] {
         self.left = Left::Nothing;
         &mut self.bytes
@@ -76,7 +76,7 @@ impl Inbox {
         written
     }
 
-    /// How many pieces there were, since this was called last, that are no packets of the wire.
+    /// Number of pieces, since this was called last, that are no packets of the wire.
     pub(super) fn take_unfit(&mut self) -> u64 {
         std::mem::take(&mut self.unfit)
     }
@@ -112,7 +112,7 @@ impl Segments {
         }
     }
 
-    /// Where the payload of the next one begins.
+    /// Offset at which the payload of the next one begins.
     fn start(&self) -> usize {
         self.headers.payload + self.taken * self.size
     }

@@ -1,8 +1,8 @@
 //! The fields of a TCP header that differ within a large segment (RFC 9293 §3.1).
 
-/// Where the sequence number stands: four bytes.
+/// Offset at which the sequence number stands: four bytes.
 pub(super) const SEQUENCE: usize = 4;
-/// Where the flags stand: one byte.
+/// Offset at which the flags stand: one byte.
 pub(super) const FLAGS: usize = 13;
 
 /// No more data from the sender.

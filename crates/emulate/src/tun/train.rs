@@ -188,7 +188,7 @@ impl Head {
     }
 }
 
-/// Whether two packets whose headers are of the same kind and length differ in nothing but their place
+/// Returns whether two packets whose headers are of the same kind and length differ in nothing but their place
 /// within a flow.
 fn is_alike(first: &[u8], packet: &[u8], headers: &Headers) -> bool {
     let same = |places: &[Range<usize>], from: usize| {
@@ -212,7 +212,7 @@ fn is_alike(first: &[u8], packet: &[u8], headers: &Headers) -> bool {
         }
 }
 
-/// Whether a packet follows `joined` bytes of payload that begin with the first's.
+/// Returns whether a packet follows `joined` bytes of payload that begin with the first's.
 fn comes_next(first: &[u8], packet: &[u8], headers: &Headers, joined: usize) -> bool {
     match headers.protocol {
         Protocol::Udp => has_own_length(packet, headers),
@@ -228,7 +228,7 @@ fn comes_next(first: &[u8], packet: &[u8], headers: &Headers, joined: usize) -> 
     }
 }
 
-/// Whether the length in a header of UDP is what IP says.
+/// Returns whether the length in a header of UDP is what IP says.
 fn has_own_length(packet: &[u8], headers: &Headers) -> bool {
     u16_at(packet, headers.transport + 4).map(usize::from) == Some(headers.end - headers.transport)
 }

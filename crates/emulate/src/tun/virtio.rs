@@ -4,7 +4,7 @@
 use crate::headers::Protocol;
 use crate::ip::IpVersion;
 
-/// Its length in bytes.
+/// The length in bytes.
 pub(super) const LENGTH: usize = 10;
 
 /// A packet's payload can be this long, and be of one piece still (RFC 791 §3.1).
@@ -30,9 +30,9 @@ pub(super) struct Offload {
 /// A checksum that has only the sum of the pseudo-header yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Checksum {
-    /// Where what it covers begins: the transport header.
+    /// Offset at which what it covers begins: the transport header.
     pub(super) start: u16,
-    /// Where it stands, counted from there.
+    /// Offset at which it stands, counted from there.
     pub(super) offset: u16,
 }
 

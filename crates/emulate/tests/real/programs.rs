@@ -58,6 +58,7 @@ pub(crate) fn run(line: &str) {
         "tcp-server" => tcp_server(number(1)),
         "tcp-source" => tcp_source(number(1)),
         "tcp-trickle" => tcp_trickle(),
+        "tcp-window" => tcp_window(),
         "tcp-answer" => tcp_answer(number(1), number(2)),
         "tcp-client" => tcp_client(),
         "tcp-taker" => tcp_taker(number(1)),
@@ -398,6 +399,15 @@ fn tcp_source(bytes: u64) {
         info.bytes_acked,
     ];
     say(&words.map(|word| word.to_string()).join(" "));
+}
+
+/// Prints the congestion window, in segments, of a connection that has sent nothing yet.
+fn tcp_window() {
+    let listener = listen();
+    say("ready");
+    let (stream, _) = listener.accept().expect("a client");
+    let info = tcp_info(&stream).expect("this is TCP");
+    say(&info.congestion_window.to_string());
 }
 
 /// Sends a little now and then; prints whether the kernel says that the application limits the rate

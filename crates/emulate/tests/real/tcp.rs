@@ -1,9 +1,10 @@
 //! What the kernel tells of a TCP connection (`tcp_info`), held against the link that it runs over.
 
 use crate::cases::{
-    Case, at_client, at_server, bottleneck, cases, delayed, lossy, report, start_with,
+    Case, at_client, at_server, bottleneck, cases, delayed, lossy, report, start, start_with,
 };
-use altway_emulate::Emulation;
+use crate::programs::PORT;
+use altway_emulate::{Emulation, Options, Topology};
 use altway_link::Config;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ pub(crate) const ALL: &[Case] = cases! {
         the_kernel_tells_what_was_lost,
         the_kernel_marks_an_application_with_little_to_send,
         the_kernel_tells_when_the_last_byte_was_acknowledged,
+        connections_begin_with_the_window_that_was_asked_for,
     ],
     root: []
 };
@@ -115,5 +117,21 @@ fn the_kernel_tells_when_the_last_byte_was_acknowledged() {
     };
     for (wait, looks) in [(1, 100), (1_000, 1)] {
         assert!((0..3).any(|_| measure(wait, looks)), "a wait of {wait} ms");
+    }
+}
+
+fn connections_begin_with_the_window_that_was_asked_for() {
+    for topology in Topology::ALL {
+        for (initial_window, expected) in [(None, 10), (Some(32), 32)] {
+            let link = start(Options {
+                topology,
+                initial_window,
+                proxy_ports: vec![PORT],
+                ..Options::default()
+            });
+            let server = at_server(&link, "tcp-window");
+            at_client(&link, "tcp-client").words();
+            assert_eq!(server.words(), [expected], "{topology}");
+        }
     }
 }

@@ -112,7 +112,7 @@ fn flags(load: &PageLoad) -> Vec<String> {
 /// A Chromium with one page.
 struct Chromium {
     wire: Wire<UnixStream>,
-    /// How many calls were made: their numbers.
+    /// Number of calls that were made, by which they are numbered.
     calls: u64,
     /// Of the page.
     session: Option<String>,

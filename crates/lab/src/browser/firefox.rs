@@ -19,7 +19,7 @@ const PORT_FILE: &str = "MarionetteActivePort";
 
 const LOOK_PERIOD: Duration = Duration::from_millis(10);
 
-/// How long a fall-back to TCP may be put off, in milliseconds: it would end what is measured.
+/// Time that a fall-back to TCP may be put off, in milliseconds: it would end what is measured.
 const NEVER: u32 = 600_000;
 
 /// What a new profile is told whatever is measured: exact times, no names but the server's, and nothing
@@ -100,7 +100,7 @@ fn preferences(load: &PageLoad) -> String {
     text
 }
 
-/// Where Firefox listens, when it does.
+/// Waits for the port at which Firefox listens.
 fn await_port(file: &Path, running: &mut Running) -> io::Result<u16> {
     let deadline = Instant::now() + START_LIMIT;
     loop {
@@ -124,7 +124,7 @@ fn await_port(file: &Path, running: &mut Running) -> io::Result<u16> {
 /// A Firefox with one page.
 struct Firefox {
     wire: Wire<TcpStream>,
-    /// How many calls were made: their numbers.
+    /// Number of calls that were made, by which they are numbered.
     calls: u64,
 }
 

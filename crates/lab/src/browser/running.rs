@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-/// How long processes that were killed may take to end.
+/// Time that processes that were killed may take to end.
 const END_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long a browser that was told to end may take to write down what it keeps.
+/// Time that a browser that was told to end may take to write down what it keeps.
 const FAREWELL_LIMIT: Duration = Duration::from_secs(30);
 
-/// How long a browser that has closed its end may take until it is known how it ended.
+/// Time that a browser that has closed its end may take until it is known how it ended.
 const DYING_LIMIT: Duration = Duration::from_millis(500);
 
 const LOOK_PERIOD: Duration = Duration::from_millis(5);

@@ -18,7 +18,7 @@ pub(super) const EXPRESSION: &str = r#"JSON.stringify({
 /// What a browser measured of one page.
 #[derive(Debug, Deserialize)]
 pub(super) struct Report {
-    /// When the page began, in milliseconds since 1970.
+    /// Time at which the page began, in milliseconds since 1970.
     origin: f64,
     /// The page itself, and what it fetched.
     pub(super) entries: Vec<Entry>,

@@ -10,7 +10,7 @@ const MESSAGE_LIMIT: usize = 16 << 20;
 
 /// A socket that can be read with a time-out.
 pub(super) trait Socket: Read + Write {
-    /// How long the next read may take.
+    /// Time that the next read may take.
     fn limit(&self, time: Duration) -> io::Result<()>;
 }
 
@@ -109,7 +109,7 @@ impl Framing {
         Ok(Some(message))
     }
 
-    /// Where the first message begins and ends, and where the next one begins.
+    /// Offsets at which the first message begins and ends, and where the next one begins.
     fn bounds(self, received: &[u8]) -> io::Result<Option<(usize, usize, usize)>> {
         let position = |byte: u8| received.iter().position(|one| *one == byte);
         match self {

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 /// The folder in the workspace for the browsers' own.
 const FOLDER: &str = "browsers";
 
-/// Whether the browser is there: its version.
+/// Checks that the browser is there; returns its version.
 pub(super) fn check(client: Client) -> Result<String, Error> {
     let program = browser::program(client);
     let version = program

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Whether curl is there and speaks what the plan asks for: its version.
+/// Checks that curl is there and speaks what the plan asks for; returns its version.
 pub(super) fn check(plan: &Plan) -> Result<String, Error> {
     let said = presets::ask("curl", "--version").ok_or(Error::NoClient {
         client: Client::Curl,
@@ -111,7 +111,7 @@ fn come_back(job: &FetchJob<'_>, stop: &AtomicBool) -> Fetched {
     }
 }
 
-/// When the last of these requests ended, in microseconds.
+/// Time at which the last of these requests ended, in microseconds.
 fn end_of(records: &[RequestRecord]) -> u64 {
     records
         .last()

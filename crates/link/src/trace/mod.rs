@@ -28,7 +28,7 @@ pub struct Trace {
 /// One step of a [`Trace`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// When it begins, since the beginning of the trace.
+    /// Time at which it begins, since the beginning of the trace.
     pub at: Duration,
     /// The rate from then on; `None` for a link that passes nothing.
     pub rate: Option<Bandwidth>,

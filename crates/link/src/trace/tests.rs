@@ -25,7 +25,7 @@ fn opportunities(times: &[u64]) -> Result<Trace, Error> {
     Trace::opportunities(&times)
 }
 
-/// When so many bytes have passed, in µs.
+/// Time at which so many bytes have passed, in µs.
 fn bytes_at(trace: &Trace, bytes: u64) -> u64 {
     trace.reaches(u128::from(bytes) * BYTE) / 1_000
 }

@@ -74,7 +74,7 @@ impl Variant {
         Self::QuicMtu65507,
     ];
 
-    /// Its transport.
+    /// The transport.
     #[must_use]
     pub fn over(self) -> Over {
         match self {

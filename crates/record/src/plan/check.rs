@@ -5,8 +5,8 @@ use super::{
 };
 use crate::scenario::{LEAST_IMAGE, MAX_OBJECTS, MAX_REPORTED_OBJECTS, MAX_VISITS};
 use crate::{
-    Client, Congestion, Connection, MAX_VISIT_REQUESTS, Policy, Protocol, QueueLimit, Rate,
-    Scenario, ServerName, Stopping, TimeOut,
+    Client, Congestion, Connection, InitialWindow, MAX_VISIT_REQUESTS, Policy, Protocol,
+    QueueLimit, Rate, Scenario, ServerName, Stopping, TimeOut,
 };
 use altway_units::{DataSize, Ratio};
 use std::time::Duration;
@@ -167,6 +167,7 @@ impl Plan {
                 || "leave `congestion` out, or measure that server in a plan of its own",
             )?;
         }
+        self.check_windows()?;
         for command in &self.commands {
             let name = command.name;
             for protocol in &self.protocols {
@@ -202,6 +203,20 @@ impl Plan {
         )
     }
 
+    fn check_windows(&self) -> Result<(), PlanError> {
+        let default = self.initial_windows == [InitialWindow::default()];
+        let mut servers = self.servers.iter();
+        let foreign = servers.find(|one| **one != ServerName::ALTWAY);
+        refuse(
+            !default && foreign.is_some() && self.protocols.contains(&Protocol::H3),
+            || {
+                let server = foreign.copied().unwrap_or_default();
+                format!("the server `{server}` can't be told its first window over HTTP/3")
+            },
+            || "leave `initial_window` out, or measure that server in a plan of its own",
+        )
+    }
+
     fn check_link(&self) -> Result<(), PlanError> {
         let no_rate = self.rates.iter().all(|rate| *rate == Rate::Unlimited);
         refuse(
@@ -215,7 +230,7 @@ impl Plan {
             || format!("an `mtu` of {mtu} bytes is too small for QUIC"),
             || format!("take {LEAST_MTU} at least, or leave `mtu` out to have 1500"),
         )?;
-        let environments = self.topologies.len() * self.congestions.len();
+        let environments = self.environment_count();
         refuse(
             environments > MAX_ENVIRONMENTS,
             || {
@@ -223,7 +238,7 @@ impl Plan {
                     "the plan has {environments} environments: at most {MAX_ENVIRONMENTS} are set up"
                 )
             },
-            || "take fewer topologies or congestion controls",
+            || "take fewer topologies, congestion controls or first windows",
         )
     }
 

@@ -21,7 +21,7 @@ pub enum PlanError {
     UnknownKey {
         /// What was found.
         key: String,
-        /// Where.
+        /// The place.
         place: Place,
         /// The known key that looks most like it.
         nearest: Option<&'static str>,
@@ -34,7 +34,7 @@ pub enum PlanError {
     Axis {
         /// The key.
         key: &'static str,
-        /// Where.
+        /// The place.
         place: Place,
         /// What is wrong with it. Not the error's source, or it would be told twice.
         fault: AxisError,
@@ -47,7 +47,7 @@ pub enum PlanError {
     Value {
         /// The key.
         key: String,
-        /// Where.
+        /// The place.
         place: Place,
         /// What is wrong with it.
         reason: String,
@@ -57,7 +57,7 @@ pub enum PlanError {
     File {
         /// The key that names it.
         key: &'static str,
-        /// Where.
+        /// The place.
         place: Place,
         /// Why.
         reason: String,

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// How many files a plan may include, those that they include counted.
+/// Number of files that a plan may include, those that they include counted.
 pub const MAX_INCLUDES: usize = 16;
 
 /// Before the second session the shortest offers still hold; before the third they have run out, and long
@@ -23,7 +23,7 @@ pub const MAX_INCLUDES: usize = 16;
 const APART: [&str; 2] = ["10s", "1h"];
 
 /// The keys of a plan.
-pub const KEYS: [&str; 32] = [
+pub const KEYS: [&str; 33] = [
     "schema",
     "include",
     "name",
@@ -32,6 +32,7 @@ pub const KEYS: [&str; 32] = [
     "server",
     "client",
     "congestion",
+    "initial_window",
     "certificate",
     "connection",
     "link",
@@ -84,6 +85,7 @@ struct Typed {
     server: Option<OneOrMany<TypedServer>>,
     client: Option<OneOrMany<String>>,
     congestion: Option<OneOrMany<String>>,
+    initial_window: Option<OneOrMany<Count>>,
     certificate: Option<OneOrMany<String>>,
     connection: Option<OneOrMany<String>>,
     link: Option<OneOrMany<TypedLink>>,
@@ -149,6 +151,15 @@ enum Count {
     Word(String),
 }
 
+impl Count {
+    fn text(self) -> String {
+        match self {
+            Self::Number(number) => number.to_string(),
+            Self::Word(word) => word,
+        }
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(
     untagged,
@@ -165,6 +176,12 @@ impl<T> OneOrMany<T> {
             Self::One(one) => vec![one],
             Self::Many(many) => many,
         }
+    }
+}
+
+impl OneOrMany<Count> {
+    fn texts(self) -> OneOrMany<String> {
+        OneOrMany::Many(self.list().into_iter().map(Count::text).collect())
     }
 }
 
@@ -255,6 +272,11 @@ impl Sources {
             commands,
             clients: self.axis("client", typed.client, Some(&["altway"]))?,
             congestions: self.axis("congestion", typed.congestion, Some(&["cubic"]))?,
+            initial_windows: self.axis(
+                "initial_window",
+                typed.initial_window.map(OneOrMany::texts),
+                Some(&["10"]),
+            )?,
             certificates: self.axis("certificate", typed.certificate, Some(&["ecdsa"]))?,
             connections: self.axis("connection", typed.connection, Some(&["cold"]))?,
             links,
@@ -406,8 +428,7 @@ impl Sources {
     fn side_by_side(&self, typed: Option<Count>) -> Result<SideBySide, PlanError> {
         let text = match typed {
             None => return Ok(SideBySide::Off),
-            Some(Count::Number(number)) => number.to_string(),
-            Some(Count::Word(word)) => word,
+            Some(count) => count.text(),
         };
         let read: Result<SideBySide, _> = text.parse();
         read.map_err(|error| self.value_error("side_by_side", error.to_string()))
@@ -497,7 +518,7 @@ fn refuse_others(
     })
 }
 
-/// Where a key stands, or the beginning of a text that does not have it.
+/// Place where a key stands, or the beginning of a text that does not have it.
 fn place_in(source: &Source, key: &str) -> Place {
     source.place_of_key(key).unwrap_or_else(|| source.place(0))
 }

@@ -25,6 +25,7 @@ impl Plan {
             format!("server = [{}]", self.server_list()),
             format!("client = {}", list(&self.clients)),
             format!("congestion = {}", list(&self.congestions)),
+            format!("initial_window = {}", numbers(&self.initial_windows)),
             format!("certificate = {}", list(&self.certificates)),
             format!("connection = {}", list(&self.connections)),
             format!("link = [{}]", self.link_list()),
@@ -162,6 +163,11 @@ fn list<T: Display>(values: &[T]) -> String {
     format!("[{}]", texts.join(", "))
 }
 
+fn numbers<T: Display>(values: &[T]) -> String {
+    let texts: Vec<_> = values.iter().map(ToString::to_string).collect();
+    format!("[{}]", texts.join(", "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,7 +185,7 @@ mod tests {
     #[test]
     fn the_text_gives_the_same_plan_again() {
         assert_round_trip(
-            "size = \"64KiB\"\nqueue = [\"100KB\", \"default\"]\ncongestion = \"reno\"\ncertificate = [\"ecdsa\", \"rsa-chain\"]",
+            "size = \"64KiB\"\nqueue = [\"100KB\", \"default\"]\ncongestion = \"reno\"\ninitial_window = [10, 32]\ncertificate = [\"ecdsa\", \"rsa-chain\"]",
         );
         assert_round_trip(
             "size = \"1MB\"\ntopology = [\"router\", \"proxied\"]\nclient = [\"altway\", \"curl\"]\n\

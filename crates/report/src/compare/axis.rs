@@ -2,8 +2,8 @@
 
 use crate::words;
 use altway_record::{
-    Cell, Certificate, Client, Congestion, Connection, LinkName, QueueLimit, Rate, ServerName,
-    Topology, UnknownWord,
+    Cell, Certificate, Client, Congestion, Connection, InitialWindow, LinkName, QueueLimit, Rate,
+    ServerName, Topology, UnknownWord,
 };
 use altway_units::Ratio;
 use std::fmt;
@@ -15,12 +15,14 @@ use std::str::FromStr;
 pub enum Axis {
     /// Where the link is emulated.
     Topology,
-    /// Who serves.
+    /// The server.
     Server,
-    /// Who fetches.
+    /// The client.
     Client,
     /// Congestion control.
     Congestion,
+    /// First congestion window.
+    InitialWindow,
     /// The certificate that the server shows.
     Certificate,
     /// Whether setting a connection up is measured.
@@ -40,6 +42,7 @@ const NAMES: &[&str] = &[
     "server",
     "client",
     "congestion",
+    "initial_window",
     "certificate",
     "connection",
     "rate",
@@ -50,11 +53,12 @@ const NAMES: &[&str] = &[
 
 impl Axis {
     /// All of them, in a plan's order.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Topology,
         Self::Server,
         Self::Client,
         Self::Congestion,
+        Self::InitialWindow,
         Self::Certificate,
         Self::Connection,
         Self::Rate,
@@ -65,17 +69,18 @@ impl Axis {
 
     /// Those that stand around a link. Two runs may differ in them and still be compared, for what
     /// they fetch over which link is the same.
-    pub(super) const AROUND_THE_LINK: [Self; 7] = [
+    pub(super) const AROUND_THE_LINK: [Self; 8] = [
         Self::Topology,
         Self::Server,
         Self::Client,
         Self::Congestion,
+        Self::InitialWindow,
         Self::Certificate,
         Self::Connection,
         Self::Queue,
     ];
 
-    /// Its key in a plan.
+    /// The key in a plan.
     #[must_use]
     pub const fn name(self) -> &'static str {
         NAMES[self as usize]
@@ -88,6 +93,7 @@ impl Axis {
             Self::Server => cell.server.to_string(),
             Self::Client => cell.client.to_string(),
             Self::Congestion => cell.congestion.to_string(),
+            Self::InitialWindow => words::initial_window(cell.initial_window),
             Self::Certificate => words::certificate(cell.certificate),
             Self::Connection => format!("{} connection", cell.connection),
             Self::Rate => words::rate(cell.rate),
@@ -97,13 +103,14 @@ impl Axis {
         }
     }
 
-    /// Whether both cells have the same there.
+    /// Returns whether both cells have the same there.
     pub(super) fn is_same(self, a: &Cell, b: &Cell) -> bool {
         match self {
             Self::Topology => a.topology == b.topology,
             Self::Server => a.server == b.server,
             Self::Client => a.client == b.client,
             Self::Congestion => a.congestion == b.congestion,
+            Self::InitialWindow => a.initial_window == b.initial_window,
             Self::Certificate => a.certificate == b.certificate,
             Self::Connection => a.connection == b.connection,
             Self::Rate => a.rate == b.rate,
@@ -120,6 +127,7 @@ impl Axis {
             Self::Server => cell.server = ServerName::default(),
             Self::Client => cell.client = Client::default(),
             Self::Congestion => cell.congestion = Congestion::default(),
+            Self::InitialWindow => cell.initial_window = InitialWindow::default(),
             Self::Certificate => cell.certificate = Certificate::default(),
             Self::Connection => cell.connection = Connection::default(),
             Self::Rate => cell.rate = Rate::Unlimited,

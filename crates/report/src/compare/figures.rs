@@ -3,6 +3,7 @@
 //!
 //! Means alone are known of both, so nothing here has an interval, and the text says so.
 
+use super::grown::{Grown, MeansAt};
 use super::reference::{Condition, Means, Reference, condition_words, crossovers, growth};
 use super::text;
 use crate::{Error, words};
@@ -39,7 +40,7 @@ pub struct FiguresSeries {
     pub second: Protocol,
     /// The delays that both have, rising.
     pub cells: Vec<FiguresCell>,
-    /// Where straight lines between A's means cross, one-way delay in ms.
+    /// Places where straight lines between A's means cross, one-way delay in ms.
     pub crossovers_a_ms: Vec<f64>,
     /// The same in B.
     pub crossovers_b_ms: Vec<f64>,
@@ -48,6 +49,8 @@ pub struct FiguresSeries {
     pub growth_a: Option<[f64; 2]>,
     /// The same in B.
     pub growth_b: Option<[f64; 2]>,
+    /// Growth of the times in per cent over the delays that both have; `None` with fewer than two.
+    pub grown: Option<Grown>,
 }
 
 /// One delay.
@@ -63,7 +66,7 @@ pub struct FiguresCell {
     pub difference_a_percent: f64,
     /// The same in B.
     pub difference_b_percent: f64,
-    /// Whether the two differences lie within 3 percentage points of each other.
+    /// True if the two differences lie within 3 percentage points of each other.
     pub agrees: bool,
 }
 
@@ -197,7 +200,15 @@ fn of_means(
         crossovers_b_ms: crossovers(b),
         growth_a: growth(a),
         growth_b: growth(b),
+        grown: Grown::over(means_of_both(a, b)),
         cells,
+    })
+}
+
+fn means_of_both(a: &Means, b: &Means) -> impl Iterator<Item = MeansAt> {
+    a.iter().filter_map(|(delay, (first_a, second_a))| {
+        let (first_b, second_b) = b.get(delay)?;
+        Some((*delay, [*first_a, *first_b, *second_a, *second_b]))
     })
 }
 
@@ -232,6 +243,11 @@ fn findings(series: &[FiguresSeries]) -> Vec<String> {
                 b[1],
                 more(a[1], b[1]),
             ));
+        }
+        if let Some(grown) = one.grown {
+            let names = [one.first.name(), one.second.name()];
+            let sentence = grown.sentence(names, ["in A", "in B"]);
+            sentences.push(format!("{about}{sentence}"));
         }
     }
     sentences.push("Of both the means alone are known: none of this has an interval.".into());
@@ -284,6 +300,9 @@ mod tests {
         assert!((series.crossovers_b_ms[0] - 0.6).abs() < 0.05, "{series:?}");
         let [h2, h3] = series.growth_b.unwrap();
         assert!(h2 > h3, "{h2} {h3}");
+        let grown = series.grown.unwrap();
+        assert_eq!((grown.from_delay_us, grown.to_delay_us), (0, 50_000));
+        assert!((grown.first_b_percent - 39.9).abs() < 0.05, "{grown:?}");
         let text = found.table();
         assert!(text.contains("A: direct.csv\nB: proxied.csv\n"), "{text}");
         assert!(text.contains("none of this has an interval"), "{text}");

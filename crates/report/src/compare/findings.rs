@@ -21,6 +21,9 @@ pub(super) fn of(contrast: &Contrast) -> Vec<String> {
             Some(changed(series)),
             explained(series),
             growth(series),
+            series
+                .grown
+                .map(|grown| grown.sentence([first, second], ["in A", "in B"])),
             dropped(series),
         ];
         let named = |sentence: String| match several {

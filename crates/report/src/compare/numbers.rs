@@ -1,6 +1,7 @@
 //! The figures of a comparison; every one with the error that it carries.
 
 use super::axis::Axis;
+use super::grown::{Grown, MeansAt};
 use super::parts::{CIRCUMSTANCES, PARTS, Parts, mean, rows_by_transfer};
 use super::sides::{Side, common_words, nothing_in_common};
 use super::{
@@ -144,7 +145,7 @@ impl<'s, 'a> SeriesSide<'s, 'a> {
     }
 }
 
-/// Where a series crosses, in ms, if it does.
+/// Place where a series crosses, in ms, if it does.
 pub(super) fn place(crossing: &analysis::Crossing) -> Option<Estimate> {
     match crossing {
         analysis::Crossing::Fitted { zero, .. } => estimate_of(zero),
@@ -194,7 +195,7 @@ impl Estimate {
         }
     }
 
-    /// Whether the whole interval lies on one side of 0.
+    /// Returns whether the whole interval lies on one side of 0.
     pub(super) fn excludes_zero(&self) -> bool {
         self.low.is_some_and(|low| low > 0.0) || self.high.is_some_and(|high| high < 0.0)
     }
@@ -229,6 +230,7 @@ fn of_series(sides: &[SeriesSide<'_, '_>; 2], second: Protocol) -> Option<Series
         condition: common_words(&example_a.0.cell, &example_b.0.cell),
         first: a.analysis.baseline,
         second,
+        grown: Grown::over(cells.iter().map(means)),
         cells,
         growth_a: a.growth(second),
         growth_b: b.growth(second),
@@ -237,6 +239,13 @@ fn of_series(sides: &[SeriesSide<'_, '_>; 2], second: Protocol) -> Option<Series
         crossover_shift_ms: both_cross.then(|| crossover_shift(a, b, second)).flatten(),
         circumstances: circumstances(&pairings(0), &pairings(1)),
     })
+}
+
+fn means(cell: &CellContrast) -> MeansAt {
+    let (a, b) = (&cell.a, &cell.b);
+    let first = [a.first_mean_us, b.first_mean_us];
+    let second = [a.second_mean_us, b.second_mean_us];
+    (cell.delay_us, [first[0], first[1], second[0], second[1]])
 }
 
 /// How to resample for the figures that only a comparison has.

@@ -3,6 +3,7 @@
 //!
 //! Only the run's own figures carry an interval; what the others' noise was, nobody can say.
 
+use super::grown::{Grown, MeansAt};
 use super::numbers::place;
 use super::{Estimate, text};
 use crate::analysis::{Analysis, Arm, CellResult, Series};
@@ -40,13 +41,15 @@ pub struct ReferenceSeries {
     pub crossover_ms: Option<Estimate>,
     /// Who is faster where, here, in a sentence.
     pub finding: String,
-    /// Where straight lines between the reference's means cross, in ms.
+    /// Places where straight lines between the reference's means cross, in ms.
     pub reference_crossovers_ms: Vec<f64>,
     /// What a millisecond of one-way delay costs here, in ms: first and second protocol, by the means of
     /// the delays that both have; `None` with fewer than two.
     pub growth: Option<[f64; 2]>,
     /// The same in the reference.
     pub reference_growth: Option<[f64; 2]>,
+    /// Growth of the times in per cent over these delays, A being here and B the reference.
+    pub grown: Option<Grown>,
 }
 
 /// One delay.
@@ -66,7 +69,7 @@ pub struct ReferenceCell {
     pub difference_percent: Estimate,
     /// The same in the reference, of the means.
     pub reference_difference_percent: f64,
-    /// Whether the reference's difference lies in the interval of ours, or within 3 % of it.
+    /// True if the reference's difference lies in the interval of ours, or within 3 % of it.
     pub agrees: bool,
 }
 
@@ -243,8 +246,15 @@ fn of_series(
         reference_growth: growth(&means(|cell| {
             [cell.first_reference_us, cell.second_reference_us]
         })),
+        grown: Grown::over(cells.iter().map(means_at)),
         cells,
     })
+}
+
+fn means_at(cell: &ReferenceCell) -> MeansAt {
+    let first = [cell.first_mean_us.value, cell.first_reference_us];
+    let second = [cell.second_mean_us.value, cell.second_reference_us];
+    (cell.delay_us, [first[0], first[1], second[0], second[1]])
 }
 
 fn of_cell(
@@ -329,5 +339,7 @@ fn findings(series: &ReferenceSeries) -> Vec<String> {
          and {:.1} ms.",
         here[0], there[0], here[1], there[1]
     ));
+    let grown = series.grown;
+    sentences.extend(grown.map(|grown| grown.sentence([first, second], ["here", "there"])));
     sentences
 }

@@ -3,7 +3,8 @@
 use super::findings::interval;
 use super::{
     CellContrast, CellSide, Circumstance, Contrast, Estimate, FiguresCell, FiguresContrast,
-    FiguresSeries, Growth, ReferenceCell, ReferenceContrast, ReferenceSeries, SeriesContrast,
+    FiguresSeries, Grown, Growth, ReferenceCell, ReferenceContrast, ReferenceSeries,
+    SeriesContrast,
 };
 use crate::table::{FEW, columns, wrapped_to};
 use crate::verdict::{FEW_PAIRS_WORDS, LITTLE_WORDS};
@@ -347,6 +348,9 @@ fn along_the_delay(series: &SeriesContrast) -> String {
         ];
         text.push_str(&table("How times grow with the delay", &head, &rows));
     }
+    if let Some(grown) = &series.grown {
+        text.push_str(&grown_table(grown, [first, second]));
+    }
     let place = |crossing: &super::Crossing| match &crossing.at_ms {
         Some(at) => interval(at, "ms"),
         None => "none".into(),
@@ -360,6 +364,22 @@ fn along_the_delay(series: &SeriesContrast) -> String {
         text.push_str(&format!("; shift {}", interval(shift, "ms")));
     }
     text + "\n"
+}
+
+fn grown_table(grown: &Grown, [first, second]: [&str; 2]) -> String {
+    let head = ["per cent of the first", "A", "B"].map(str::to_owned);
+    let row = |name: &str, a, b| vec![name.to_owned(), words::percent(a), words::percent(b)];
+    let rows = [
+        row(first, grown.first_a_percent, grown.first_b_percent),
+        row(second, grown.second_a_percent, grown.second_b_percent),
+    ];
+    let [from, to] = [grown.from_delay_us, grown.to_delay_us]
+        .map(|delay| words::delay(Duration::from_micros(delay)));
+    table(
+        &format!("How mean times grow from {from} to {to}"),
+        &head,
+        &rows,
+    )
 }
 
 fn circumstances(series: &SeriesContrast) -> String {

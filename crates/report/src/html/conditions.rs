@@ -305,6 +305,10 @@ fn configured(analysis: &Analysis<'_>) -> Facts {
             "congestion control of the server",
             listed(congestions.collect()),
         ),
+        (
+            "first congestion window of the server",
+            of_axis(&plan.initial_windows, |one| format!("{one} packets")),
+        ),
         ("certificate of the server", listed(certificates.collect())),
         ("client's hello", HELLO.into()),
     ];

@@ -63,7 +63,7 @@ fn heading(analysis: &Analysis<'_>, findings: &[String]) -> String {
     }
 }
 
-/// How many cells each protocol wins and loses against the first, as the tables have it.
+/// Number of cells that each protocol wins and loses against the first, as the tables have it.
 fn counts(analysis: &Analysis<'_>) -> String {
     let of_protocol = |other: &Protocol| {
         let winners: Vec<Winner> = analysis

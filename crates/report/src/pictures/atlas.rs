@@ -41,9 +41,9 @@ pub(super) struct Atlas<'b> {
     pub(super) rows: Vec<Cell>,
     /// The maps that differ in the layer alone, by its order.
     pub(super) groups: Vec<Vec<Map<'b>>>,
-    /// How many maps the run has, those left out included.
+    /// Number of maps that the run has, those left out included.
     pub(super) count: usize,
-    /// Whether cells without a place, those of an unlimited rate, are on no map.
+    /// True if cells without a place, those of an unlimited rate, are on no map.
     pub(super) placeless: bool,
 }
 

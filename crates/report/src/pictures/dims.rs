@@ -39,7 +39,7 @@ impl Dim {
         }
     }
 
-    /// Where a cell lies; `None` without a limit of the rate.
+    /// Position of a cell; `None` without a limit of the rate.
     pub(super) fn place(self, cell: &Cell) -> Option<f64> {
         match self {
             Self::Delay => Some(cell.delay.as_secs_f64() * 1e3),
@@ -207,15 +207,15 @@ impl Names {
     }
 }
 
-/// The cells of a run in lanes: each along the quantity that is the x-axis of its pictures.
-pub(super) struct Lanes<'b, 'a> {
+/// The cells of a run in curves: each along the quantity that is the x-axis of its pictures.
+pub(super) struct Curves<'b, 'a> {
     pub(super) dim: Dim,
-    pub(super) lanes: Vec<Vec<&'b CellResult<'a>>>,
+    pub(super) curves: Vec<Vec<&'b CellResult<'a>>>,
     /// Every place of the quantity as text, when their distances do not matter.
     texts: Vec<(u64, String)>,
 }
 
-impl<'b, 'a> Lanes<'b, 'a> {
+impl<'b, 'a> Curves<'b, 'a> {
     /// Along the delay, or else along the first quantity that varies.
     pub(super) fn new(analysis: &'b Analysis<'a>) -> Self {
         let dim = varied(analysis).first().copied().unwrap_or(Dim::Delay);
@@ -223,9 +223,9 @@ impl<'b, 'a> Lanes<'b, 'a> {
     }
 
     fn along(analysis: &'b Analysis<'a>, dim: Dim) -> Self {
-        let mut lanes = groups(analysis.cells.iter(), &[dim]);
-        for lane in &mut lanes {
-            lane.sort_by_key(|result| dim.order(&result.cell));
+        let mut curves = groups(analysis.cells.iter(), &[dim]);
+        for curve in &mut curves {
+            curve.sort_by_key(|result| dim.order(&result.cell));
         }
         let mut texts: Vec<(u64, String)> = analysis
             .cells
@@ -234,15 +234,15 @@ impl<'b, 'a> Lanes<'b, 'a> {
             .collect();
         texts.sort();
         texts.dedup();
-        Self { dim, lanes, texts }
+        Self { dim, curves, texts }
     }
 
-    /// Whether places lie on the axis as the quantity does, and not just in its order.
+    /// Returns whether places lie on the axis as the quantity does, and not just in its order.
     fn is_to_scale(&self) -> bool {
         matches!(self.dim, Dim::Delay | Dim::Loss)
     }
 
-    /// Where a cell lies on the x-axis.
+    /// Position of a cell on the x-axis.
     pub(super) fn place(&self, cell: &Cell) -> f64 {
         match self.dim.place(cell).filter(|_| self.is_to_scale()) {
             Some(place) => place,
@@ -250,14 +250,14 @@ impl<'b, 'a> Lanes<'b, 'a> {
         }
     }
 
-    /// Where a cell lies when only the order counts: 0, 1, 2.
+    /// Position of a cell when only the order counts: 0, 1, 2.
     pub(super) fn rank(&self, cell: &Cell) -> f64 {
         let order = self.dim.order(cell);
         let rank = self.texts.iter().position(|(known, _)| *known == order);
         rank.unwrap_or(0) as f64
     }
 
-    /// The x-axis, the same for all lanes.
+    /// The x-axis, the same for all curves.
     pub(super) fn axis(&self, cells: &[&CellResult<'_>]) -> crate::figure::Axis {
         if !self.is_to_scale() {
             return self.ranks();

@@ -84,7 +84,7 @@ pub(super) fn pairings<'b, 'r>(
     analysis.cells.iter().filter_map(of_cell)
 }
 
-/// What is to be said of one lane at length, and of many in numbers.
+/// What is to be said of one curve at length, and of many in numbers.
 pub(super) fn overall(analysis: &Analysis<'_>, along_delay: bool) -> String {
     let one = |other: &Protocol| match analysis.series.as_slice() {
         [series] if along_delay => Verdict::new(analysis, series, *other).sentence(),
@@ -100,7 +100,7 @@ pub(super) fn overall(analysis: &Analysis<'_>, along_delay: bool) -> String {
     all.join(" ")
 }
 
-/// Where a protocol gains and loses most: `At most HTTP/3 takes 12.0 % less time (0.5 % loss, 50 ms)
+/// Sentence about where a protocol gains and loses most: `At most HTTP/3 takes 12.0 % less time (0.5 % loss, 50 ms)
 /// and 3.0 % more (0 ms).`
 pub(super) fn extremes(analysis: &Analysis<'_>, names: &Names, other: Protocol) -> String {
     let percent = |(_, pairing): &(_, &Pairing<'_>)| pairing.comparison.percent();

@@ -1,7 +1,7 @@
 //! The difference in per cent over delay, with its interval and the crossover.
 
 use super::axes;
-use super::dims::{Dim, Lanes, Names};
+use super::dims::{Curves, Dim, Names};
 use super::response_time::aside;
 use super::{MAX_PANELS, evenly, finding, keys, left_out};
 use crate::analysis::{Analysis, CellResult, Crossing, Series as Line};
@@ -12,26 +12,27 @@ use altway_stats::{CompareOptions, Crossover};
 use std::time::Duration;
 
 pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
-    let (lanes, names) = (Lanes::new(analysis), Names::new(analysis));
-    let compared = |lane: &&Vec<&CellResult<'_>>| lane.iter().any(|cell| !cell.pairings.is_empty());
-    let all: Vec<_> = lanes.lanes.iter().filter(compared).collect();
+    let (curves, names) = (Curves::new(analysis), Names::new(analysis));
+    let compared =
+        |curve: &&Vec<&CellResult<'_>>| curve.iter().any(|cell| !cell.pairings.is_empty());
+    let all: Vec<_> = curves.curves.iter().filter(compared).collect();
     let count = all.len();
     let shown = evenly(all, MAX_PANELS);
     let first = &shown.first()?.first()?.cell;
     let panels = shown
         .iter()
-        .map(|lane| panel(analysis, &lanes, &names, lane, shown.len() == 1))
+        .map(|curve| panel(analysis, &curves, &names, curve, shown.len() == 1))
         .collect();
     Some(Figure {
         name: "gain".into(),
-        title: title(analysis, &lanes),
-        says: says(analysis, &lanes, &names),
+        title: title(analysis, &curves),
+        says: says(analysis, &curves, &names),
         reading: format!(
             "Difference in time per pair of transfers: estimate and 95 % interval; below zero is \
              faster than {}. A whisker on zero leaves open who is; within the grey band (±3 %) it \
              hardly matters.{}{}{}",
             analysis.baseline.name(),
-            if lanes.dim == Dim::Delay {
+            if curves.dim == Dim::Delay {
                 " Vertical: the interval of the crossover, with a line at its estimate where the measured \
                  delays tell so much."
             } else {
@@ -47,12 +48,12 @@ pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
 }
 
 /// The largest and smallest difference of a single series, in words.
-fn title(analysis: &Analysis<'_>, lanes: &Lanes<'_, '_>) -> String {
+fn title(analysis: &Analysis<'_>, curves: &Curves<'_, '_>) -> String {
     let baseline = analysis.baseline.name();
     let ([one], [other]) = (analysis.series.as_slice(), analysis.others.as_slice()) else {
         return format!(
             "Difference in time from {baseline} as the {} grows",
-            lanes.dim.name()
+            curves.dim.name()
         );
     };
     let of_cell = |cell: &CellResult<'_>| {
@@ -81,8 +82,8 @@ fn title(analysis: &Analysis<'_>, lanes: &Lanes<'_, '_>) -> String {
     )
 }
 
-fn says(analysis: &Analysis<'_>, lanes: &Lanes<'_, '_>, names: &Names) -> String {
-    let mut text = finding::overall(analysis, lanes.dim == Dim::Delay);
+fn says(analysis: &Analysis<'_>, curves: &Curves<'_, '_>, names: &Names) -> String {
+    let mut text = finding::overall(analysis, curves.dim == Dim::Delay);
     if analysis.series.len() > 1 || analysis.others.len() > 1 {
         for other in &analysis.others {
             text.push_str(&finding::extremes(analysis, names, *other));
@@ -93,14 +94,14 @@ fn says(analysis: &Analysis<'_>, lanes: &Lanes<'_, '_>, names: &Names) -> String
 
 fn panel(
     analysis: &Analysis<'_>,
-    lanes: &Lanes<'_, '_>,
+    curves: &Curves<'_, '_>,
     names: &Names,
-    lane: &[&CellResult<'_>],
+    curve: &[&CellResult<'_>],
     alone: bool,
 ) -> Panel {
-    let x = lanes.axis(lane);
+    let x = curves.axis(curve);
     let band = 100.0 * CompareOptions::default().band;
-    let ends = lane
+    let ends = curve
         .iter()
         .flat_map(|cell| cell.pairings.values())
         .flat_map(|pairing| {
@@ -115,29 +116,29 @@ fn panel(
         marks.extend(directions(&x, &y, analysis));
     }
     for other in &analysis.others {
-        if let Some(line) = crossed(analysis, lanes, lane) {
+        if let Some(line) = crossed(analysis, curves, curve) {
             marks.extend(crossing(line, *other, &x, &y));
         }
     }
     for (which, other) in analysis.others.iter().enumerate() {
         let aside = aside(&x, analysis.others.len(), which);
-        marks.push(differences(lanes, lane, *other, aside));
+        marks.push(differences(curves, curve, *other, aside));
     }
     Panel {
-        title: names.of(&lane[0].cell, &[lanes.dim]),
+        title: names.of(&curve[0].cell, &[curves.dim]),
         x,
         y,
         marks,
     }
 }
 
-/// The series whose crossovers stand in the lane's panel: when the lane goes along the delay.
+/// The series whose crossovers stand in the curve's panel: when the curve goes along the delay.
 fn crossed<'b>(
     analysis: &'b Analysis<'_>,
-    lanes: &Lanes<'_, '_>,
-    lane: &[&CellResult<'_>],
+    curves: &Curves<'_, '_>,
+    curve: &[&CellResult<'_>],
 ) -> Option<&'b Line> {
-    let first = lane.first().filter(|_| lanes.dim == Dim::Delay)?;
+    let first = curve.first().filter(|_| curves.dim == Dim::Delay)?;
     let holds = |line: &&Line| {
         let mut cells = analysis.cells_of(line);
         cells.any(|cell| cell.cell.index == first.cell.index)
@@ -179,15 +180,15 @@ fn directions(x: &Axis, y: &Axis, analysis: &Analysis<'_>) -> [Mark; 2] {
 }
 
 fn differences(
-    lanes: &Lanes<'_, '_>,
-    lane: &[&CellResult<'_>],
+    curves: &Curves<'_, '_>,
+    curve: &[&CellResult<'_>],
     other: Protocol,
     aside: f64,
 ) -> Mark {
     let datum = |cell: &&CellResult<'_>| {
         let pairing = cell.pairings.get(&other)?;
         Some(Datum {
-            x: lanes.place(&cell.cell),
+            x: curves.place(&cell.cell),
             y: pairing.comparison.percent(),
             interval: pairing.comparison.percent_interval(),
             of: Some(pairing.comparison.n),
@@ -201,7 +202,7 @@ fn differences(
         form: Form::LineAndPoints,
         spread: Spread::Whiskers,
         aside,
-        points: lane.iter().filter_map(datum).collect(),
+        points: curve.iter().filter_map(datum).collect(),
     })
 }
 
@@ -267,7 +268,7 @@ fn table(analysis: &Analysis<'_>, names: &Names, shown: &[&Vec<&CellResult<'_>>]
         "p (adjusted)",
     ];
     let mut rows = Vec::new();
-    for cell in shown.iter().flat_map(|lane| lane.iter()) {
+    for cell in shown.iter().flat_map(|curve| curve.iter()) {
         for other in &analysis.others {
             let Some(pairing) = cell.pairings.get(other) else {
                 continue;

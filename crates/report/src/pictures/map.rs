@@ -217,7 +217,7 @@ fn line(atlas: &Atlas<'_>, map: &Map<'_>) -> Vec<Mark> {
         .collect()
 }
 
-/// Where a place lies among measured ones that are drawn one apart.
+/// Position of a place among measured ones that are drawn one apart.
 fn rank_of(dim: Dim, places: &[f64], place: f64) -> f64 {
     let above = places.partition_point(|known| *known <= place);
     let before = above.clamp(1, places.len() - 1) - 1;

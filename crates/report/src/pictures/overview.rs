@@ -1,7 +1,7 @@
 //! A whole run at a glance: who wins each cell, and by how much.
 
 use super::axes;
-use super::dims::{Dim, Lanes, Names, varied};
+use super::dims::{Curves, Dim, Names, varied};
 use super::finding::{self, Count};
 use super::{evenly, map};
 use crate::analysis::{Analysis, CellResult};
@@ -23,8 +23,8 @@ struct Row<'b> {
 
 pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
     let other = *analysis.others.first()?;
-    let (lanes, names) = (Lanes::new(analysis), Names::new(analysis));
-    let rows = rows(analysis, &lanes, &names);
+    let (curves, names) = (Curves::new(analysis), Names::new(analysis));
+    let rows = rows(analysis, &curves, &names);
     let (all, count) = (rows.len(), analysis.cells.len());
     let shown = evenly(rows, MAX_ROWS);
     let cell = &shown.first()?.cells.first()?.cell;
@@ -63,19 +63,19 @@ pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
             names.common(cell)
         ),
         legend: map::legend(analysis.protocols()),
-        panels: vec![panel(analysis, &lanes, &shown)],
-        table: table(analysis.baseline, &lanes, &shown),
+        panels: vec![panel(analysis, &curves, &shown)],
+        table: table(analysis.baseline, &curves, &shown),
     })
 }
 
-fn rows<'b>(analysis: &'b Analysis<'_>, lanes: &Lanes<'b, '_>, names: &Names) -> Vec<Row<'b>> {
+fn rows<'b>(analysis: &'b Analysis<'_>, curves: &Curves<'b, '_>, names: &Names) -> Vec<Row<'b>> {
     let mut rows = Vec::new();
-    for lane in &lanes.lanes {
+    for curve in &curves.curves {
         for other in &analysis.others {
-            if lane.iter().all(|cell| !cell.pairings.contains_key(other)) {
+            if curve.iter().all(|cell| !cell.pairings.contains_key(other)) {
                 continue;
             }
-            let setting = names.of(&lane[0].cell, &[lanes.dim]);
+            let setting = names.of(&curve[0].cell, &[curves.dim]);
             let name = match (setting.is_empty(), analysis.others.len()) {
                 (false, 1) => setting,
                 (true, _) => other.name().to_owned(),
@@ -84,7 +84,7 @@ fn rows<'b>(analysis: &'b Analysis<'_>, lanes: &Lanes<'b, '_>, names: &Names) ->
             rows.push(Row {
                 name,
                 other: *other,
-                cells: lane
+                cells: curve
                     .iter()
                     .map(|cell| -> &CellResult<'_> { cell })
                     .collect(),
@@ -128,12 +128,12 @@ fn says(analysis: &Analysis<'_>, names: &Names, other: Protocol) -> String {
     text.trim_start().to_owned()
 }
 
-fn panel(analysis: &Analysis<'_>, lanes: &Lanes<'_, '_>, rows: &[Row<'_>]) -> Panel {
-    let mut columns = lanes.ranks();
+fn panel(analysis: &Analysis<'_>, curves: &Curves<'_, '_>, rows: &[Row<'_>]) -> Panel {
+    let mut columns = curves.ranks();
     columns.ticks = evenly(columns.ticks, MAX_COLUMNS);
     let kept: Vec<f64> = columns.ticks.iter().map(|(rank, _)| *rank).collect();
     let column = |cell: &CellResult<'_>| {
-        let rank = lanes.rank(&cell.cell);
+        let rank = curves.rank(&cell.cell);
         kept.iter().position(|known| *known == rank)
     };
     let mut tiles: Vec<(Protocol, Tile)> = Vec::new();
@@ -161,7 +161,7 @@ fn panel(analysis: &Analysis<'_>, lanes: &Lanes<'_, '_>, rows: &[Row<'_>]) -> Pa
     Panel {
         title: String::new(),
         x: axes::ordered(
-            lanes.dim.name(),
+            curves.dim.name(),
             columns.ticks.into_iter().map(|tick| tick.1),
         ),
         y: axes::ordered("", upwards),
@@ -169,10 +169,10 @@ fn panel(analysis: &Analysis<'_>, lanes: &Lanes<'_, '_>, rows: &[Row<'_>]) -> Pa
     }
 }
 
-fn table(baseline: Protocol, lanes: &Lanes<'_, '_>, rows: &[Row<'_>]) -> Table {
+fn table(baseline: Protocol, curves: &Curves<'_, '_>, rows: &[Row<'_>]) -> Table {
     let head = [
         "row",
-        lanes.dim.name(),
+        curves.dim.name(),
         "protocol",
         "pairs",
         "difference",
@@ -187,7 +187,7 @@ fn table(baseline: Protocol, lanes: &Lanes<'_, '_>, rows: &[Row<'_>]) -> Table {
             };
             texts.push(vec![
                 row.name.clone(),
-                lanes.dim.text(&cell.cell),
+                curves.dim.text(&cell.cell),
                 row.other.name().to_owned(),
                 words::pairs_in_table(pairing.comparison.n),
                 words::percent(pairing.comparison.percent()),

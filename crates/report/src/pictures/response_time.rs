@@ -1,7 +1,7 @@
 //! The time that is compared, over delay: the picture to look at first.
 
 use super::axes;
-use super::dims::{Lanes, Names};
+use super::dims::{Curves, Names};
 use super::{MAX_PANELS, evenly, finding, keys, left_out, quantile_of, thinned};
 use crate::analysis::{Analysis, CellResult};
 use crate::figure::{Axis, Datum, Figure, Form, Ink, Mark, Panel, Series, Spread, Table};
@@ -13,23 +13,24 @@ use altway_record::{Protocol, Scenario};
 const MAX_SPECKS: usize = 200;
 
 pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
-    let (lanes, names) = (Lanes::new(analysis), Names::new(analysis));
-    let measured = |lane: &&Vec<&CellResult<'_>>| {
-        lane.iter()
+    let (curves, names) = (Curves::new(analysis), Names::new(analysis));
+    let measured = |curve: &&Vec<&CellResult<'_>>| {
+        curve
+            .iter()
             .any(|cell| cell.arms.values().any(|arm| !arm.times.is_empty()))
     };
-    let all: Vec<_> = lanes.lanes.iter().filter(measured).collect();
+    let all: Vec<_> = curves.curves.iter().filter(measured).collect();
     let count = all.len();
     let shown = evenly(all, MAX_PANELS);
     let first = &shown.first()?.first()?.cell;
     let panels = shown
         .iter()
-        .map(|lane| panel(analysis, &lanes, &names, lane))
+        .map(|curve| panel(analysis, &curves, &names, curve))
         .collect();
     Some(Figure {
         name: "response-time".into(),
-        title: title(analysis, &lanes),
-        says: says(analysis, &lanes, &shown),
+        title: title(analysis, &curves),
+        says: says(analysis, &curves, &shown),
         reading: format!(
             "{}: median, band from P10 to P90, each speck one transfer.{}{}",
             compared_time(analysis),
@@ -52,8 +53,8 @@ pub(super) fn compared_time(analysis: &Analysis<'_>) -> &'static str {
     }
 }
 
-fn title(analysis: &Analysis<'_>, lanes: &Lanes<'_, '_>) -> String {
-    let grows = format!("as the {} grows", lanes.dim.name());
+fn title(analysis: &Analysis<'_>, curves: &Curves<'_, '_>) -> String {
+    let grows = format!("as the {} grows", curves.dim.name());
     match (analysis.series.as_slice(), analysis.others.as_slice()) {
         ([series], [other]) => Verdict::new(analysis, series, *other).title(),
         (_, []) => format!("How long {} takes {grows}", analysis.baseline.name()),
@@ -62,13 +63,17 @@ fn title(analysis: &Analysis<'_>, lanes: &Lanes<'_, '_>) -> String {
 }
 
 /// The verdict, and how each protocol's median goes from one end of the first panel to the other.
-fn says(analysis: &Analysis<'_>, lanes: &Lanes<'_, '_>, shown: &[&Vec<&CellResult<'_>>]) -> String {
-    let verdict = finding::overall(analysis, lanes.dim == super::dims::Dim::Delay);
+fn says(
+    analysis: &Analysis<'_>,
+    curves: &Curves<'_, '_>,
+    shown: &[&Vec<&CellResult<'_>>],
+) -> String {
+    let verdict = finding::overall(analysis, curves.dim == super::dims::Dim::Delay);
     let ends = |protocol: Protocol| {
-        let lane = shown.first()?;
-        let mut medians = lane.iter().filter_map(|cell| {
+        let curve = shown.first()?;
+        let mut medians = curve.iter().filter_map(|cell| {
             let median = cell.arms[&protocol].summary?.median;
-            Some((lanes.dim.text(&cell.cell), words::time(median)))
+            Some((curves.dim.text(&cell.cell), words::time(median)))
         });
         let (from, last) = (medians.next()?, medians.next_back()?);
         let name = protocol.name();
@@ -91,12 +96,12 @@ fn says(analysis: &Analysis<'_>, lanes: &Lanes<'_, '_>, shown: &[&Vec<&CellResul
 
 fn panel(
     analysis: &Analysis<'_>,
-    lanes: &Lanes<'_, '_>,
+    curves: &Curves<'_, '_>,
     names: &Names,
-    lane: &[&CellResult<'_>],
+    curve: &[&CellResult<'_>],
 ) -> Panel {
-    let x = lanes.axis(lane);
-    let arms = || lane.iter().flat_map(|cell| cell.arms.values());
+    let x = curves.axis(curve);
+    let arms = || curve.iter().flat_map(|cell| cell.arms.values());
     let times = arms().flat_map(|arm| &arm.times);
     let unit = TimeUnit::for_axis(arms().filter_map(|arm| Some(arm.summary?.median)));
     let y = axes::around("time", unit.name(), times.map(|time| unit.convert(*time)));
@@ -104,13 +109,13 @@ fn panel(
     let mut marks = Vec::new();
     for (which, protocol) in protocols.iter().enumerate() {
         let aside = aside(&x, protocols.len(), which);
-        marks.push(specks(lanes, lane, *protocol, unit, aside));
+        marks.push(specks(curves, curve, *protocol, unit, aside));
     }
     for protocol in &protocols {
-        marks.push(line(lanes, lane, *protocol, unit));
+        marks.push(line(curves, curve, *protocol, unit));
     }
     Panel {
-        title: names.of(&lane[0].cell, &[lanes.dim]),
+        title: names.of(&curve[0].cell, &[curves.dim]),
         x,
         y,
         marks,
@@ -124,18 +129,18 @@ pub(super) fn aside(axis: &Axis, protocols: usize, which: usize) -> f64 {
 }
 
 fn line(
-    lanes: &Lanes<'_, '_>,
-    lane: &[&CellResult<'_>],
+    curves: &Curves<'_, '_>,
+    curve: &[&CellResult<'_>],
     protocol: Protocol,
     unit: TimeUnit,
 ) -> Mark {
-    let with_times = lane
+    let with_times = curve
         .iter()
         .filter(|cell| !cell.arms[&protocol].times.is_empty());
     let points = with_times.map(|cell| {
         let at = |q| unit.convert(quantile_of(&cell.arms[&protocol].times, q));
         Datum {
-            x: lanes.place(&cell.cell),
+            x: curves.place(&cell.cell),
             y: at(0.5),
             interval: Some((at(0.1), at(0.9))),
             of: Some(cell.arms[&protocol].times.len()),
@@ -154,14 +159,14 @@ fn line(
 }
 
 fn specks(
-    lanes: &Lanes<'_, '_>,
-    lane: &[&CellResult<'_>],
+    curves: &Curves<'_, '_>,
+    curve: &[&CellResult<'_>],
     protocol: Protocol,
     unit: TimeUnit,
     aside: f64,
 ) -> Mark {
     let of_cell = |cell: &&CellResult<'_>| {
-        let x = lanes.place(&cell.cell);
+        let x = curves.place(&cell.cell);
         let datum = |time| Datum {
             x,
             y: unit.convert(time),
@@ -179,14 +184,14 @@ fn specks(
         form: Form::Specks,
         spread: Spread::None,
         aside,
-        points: lane.iter().flat_map(of_cell).collect(),
+        points: curve.iter().flat_map(of_cell).collect(),
     })
 }
 
 fn table(analysis: &Analysis<'_>, names: &Names, shown: &[&Vec<&CellResult<'_>>]) -> Table {
     let head = ["cell", "protocol", "transfers", "P10", "median", "P90"];
     let mut rows = Vec::new();
-    for cell in shown.iter().flat_map(|lane| lane.iter()) {
+    for cell in shown.iter().flat_map(|curve| curve.iter()) {
         for protocol in analysis.protocols() {
             let times = &cell.arms[&protocol].times;
             if times.is_empty() {

@@ -1,7 +1,7 @@
 //! How far single transfers stray from their protocol's median: can a user rely on it?
 
 use super::axes;
-use super::dims::{Lanes, Names};
+use super::dims::{Curves, Names};
 use super::{MAX_PANELS, evenly, keys, left_out, quantile_of, thinned};
 use crate::analysis::{Analysis, Arm, CellResult};
 use crate::figure::{Datum, Figure, Form, Ink, Mark, Panel, Series, Spread, Table};
@@ -11,18 +11,19 @@ use altway_record::Protocol;
 const MAX_SPECKS: usize = 200;
 
 pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
-    let (lanes, names) = (Lanes::new(analysis), Names::new(analysis));
-    let spread = |lane: &&Vec<&CellResult<'_>>| {
-        lane.iter()
+    let (curves, names) = (Curves::new(analysis), Names::new(analysis));
+    let spread = |curve: &&Vec<&CellResult<'_>>| {
+        curve
+            .iter()
             .any(|cell| cell.arms.values().any(|arm| arm.times.len() > 1))
     };
-    let all: Vec<_> = lanes.lanes.iter().filter(spread).collect();
+    let all: Vec<_> = curves.curves.iter().filter(spread).collect();
     let count = all.len();
     let shown = evenly(all, MAX_PANELS);
     let first = &shown.first()?.first()?.cell;
     let panels = shown
         .iter()
-        .map(|lane| panel(analysis, &lanes, &names, lane))
+        .map(|curve| panel(analysis, &curves, &names, curve))
         .collect();
     Some(Figure {
         name: "stability".into(),
@@ -75,7 +76,7 @@ fn title(analysis: &Analysis<'_>) -> String {
     format!("Typical spread: {}", words::list(&parts))
 }
 
-/// Where each protocol is least to be relied on.
+/// Text that says where each protocol is least to be relied on.
 fn says(analysis: &Analysis<'_>, names: &Names) -> String {
     let worst = |protocol: Protocol| {
         let all = variations(analysis, protocol);
@@ -101,17 +102,17 @@ fn over_the_median(percent: f64) -> String {
 
 fn panel(
     analysis: &Analysis<'_>,
-    lanes: &Lanes<'_, '_>,
+    curves: &Curves<'_, '_>,
     names: &Names,
-    lane: &[&CellResult<'_>],
+    curve: &[&CellResult<'_>],
 ) -> Panel {
     let protocols: Vec<Protocol> = analysis.protocols().collect();
-    let all = lane
+    let all = curve
         .iter()
         .flat_map(|cell| cell.arms.values())
         .flat_map(deviations);
     let y = axes::around("deviation from median", "%", all.chain([-1.0, 1.0]));
-    let x = lanes.ranks();
+    let x = curves.ranks();
     let zero = Mark::Rule {
         name: "median".into(),
         ink: Ink::Plain,
@@ -122,10 +123,10 @@ fn panel(
     let mut marks = vec![zero];
     for (which, protocol) in protocols.iter().enumerate() {
         let aside = 0.26 * (which as f64 - (protocols.len() as f64 - 1.0) / 2.0);
-        marks.extend(strips(lanes, lane, *protocol, aside));
+        marks.extend(strips(curves, curve, *protocol, aside));
     }
     Panel {
-        title: names.of(&lane[0].cell, &[lanes.dim]),
+        title: names.of(&curve[0].cell, &[curves.dim]),
         x,
         y,
         marks,
@@ -133,18 +134,18 @@ fn panel(
 }
 
 fn strips(
-    lanes: &Lanes<'_, '_>,
-    lane: &[&CellResult<'_>],
+    curves: &Curves<'_, '_>,
+    curve: &[&CellResult<'_>],
     protocol: Protocol,
     aside: f64,
 ) -> [Mark; 2] {
     let (mut bars, mut specks) = (Vec::new(), Vec::new());
-    for cell in lane {
+    for cell in curve {
         let deviations = deviations(&cell.arms[&protocol]);
         if deviations.is_empty() {
             continue;
         }
-        let x = lanes.rank(&cell.cell);
+        let x = curves.rank(&cell.cell);
         let ends = (quantile_of(&deviations, 0.1), quantile_of(&deviations, 0.9));
         bars.push(Datum {
             x,
@@ -186,7 +187,7 @@ fn table(analysis: &Analysis<'_>, names: &Names, shown: &[&Vec<&CellResult<'_>>]
         "P90 deviation",
     ];
     let mut rows = Vec::new();
-    for cell in shown.iter().flat_map(|lane| lane.iter()) {
+    for cell in shown.iter().flat_map(|curve| curve.iter()) {
         for protocol in analysis.protocols() {
             let arm = &cell.arms[&protocol];
             let Some(summary) = arm.summary else { continue };

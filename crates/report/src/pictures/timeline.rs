@@ -44,7 +44,7 @@ pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
             .flat_map(|scene| waterfalls(scene, &names))
             .collect()
     } else {
-        scenes.iter().map(|scene| lanes(scene, &names)).collect()
+        scenes.iter().map(|scene| curves(scene, &names)).collect()
     };
     let rest = if most > MAX_REQUESTS {
         format!(" Shown are {MAX_REQUESTS} of up to {most} requests; samples.csv holds them all.")
@@ -128,7 +128,7 @@ fn typical(arm: &Arm<'_>) -> Option<u64> {
         .map(|(sample, _)| sample.ordinal)
 }
 
-/// When a request's connection stood, when its first byte came and when it was done, in µs since
+/// Time at which a request's connection stood, when its first byte came and when it was done, in µs since
 /// the transfer began; each not before the one before it.
 fn phases(sample: &Sample) -> [f64; 4] {
     let start = sample.start_us;
@@ -148,7 +148,7 @@ impl Scene<'_> {
 }
 
 impl Shown<'_> {
-    /// When all was there, in µs since the transfer began.
+    /// Time at which all was there, in µs since the transfer began.
     fn end(&self) -> f64 {
         self.requests
             .iter()
@@ -176,8 +176,8 @@ fn time_axis(scene: &Scene<'_>, unit: TimeUnit) -> Axis {
     axes::round("time", unit.name(), 0.0..1.04 * unit.convert(end).max(1e-6))
 }
 
-/// A lane for each protocol: transfers of one request.
-fn lanes(scene: &Scene<'_>, names: &Names) -> Panel {
+/// A curve for each protocol: transfers of one request.
+fn curves(scene: &Scene<'_>, names: &Names) -> Panel {
     let unit = scene.unit();
     let last = scene.transfers.len() - 1;
     let bars = scene.transfers.iter().enumerate().flat_map(|(i, one)| {

@@ -388,7 +388,7 @@ fn sides(
     }
 }
 
-/// Where the first is faster and where the second, from what speaks for the second in the corners:
+/// Names of the corners in which the first is faster, and the second, from what speaks for the second in the corners:
 /// below left, below right, above left, above right.
 fn sides_of(corners: [f64; 4]) -> Option<(&'static str, &'static str)> {
     const NAMES: [&str; 4] = ["below left", "below right", "above left", "above right"];
@@ -409,7 +409,7 @@ fn sides_of(corners: [f64; 4]) -> Option<(&'static str, &'static str)> {
     Some(wholly.unwrap_or((NAMES[first], NAMES[second])))
 }
 
-/// Where each map's line crosses each measured place of y.
+/// Table of where each map's line crosses each measured place of y.
 fn table(analysis: &Analysis<'_>, atlas: &Atlas<'_>, names: &Names) -> Table {
     let head = [
         "map".to_owned(),

@@ -150,6 +150,7 @@ pub(crate) fn sample(
         server: cell.server,
         client: cell.client,
         congestion: cell.congestion,
+        initial_window_packets: cell.initial_window,
         certificate: cell.certificate,
         connection: cell.connection,
         link: cell.link,

@@ -84,7 +84,7 @@ pub enum AdaptiveStop {
 pub struct CellOutlook {
     /// Estimate of ln(second / first).
     pub estimate: f64,
-    /// Its standard deviation.
+    /// The standard deviation.
     pub std_dev: f64,
     /// Probability that the second is faster, 0 to 1.
     pub second_faster: f64,

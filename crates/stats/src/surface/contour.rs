@@ -18,7 +18,7 @@ pub struct Point {
 /// A line of straight pieces.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Polyline {
-    /// Its corners in order, no two neighbours the same; at least two.
+    /// The corners in order, no two neighbours the same; at least two.
     pub points: Vec<Point>,
     /// It returns from the last corner to the first. An open line ends at the border of the grid.
     pub closed: bool,
@@ -181,7 +181,7 @@ impl Nodes<'_> {
         (points.len() > 1).then_some(Polyline { points, closed })
     }
 
-    /// Where the level lies on an edge.
+    /// Place where the level lies on an edge.
     fn point(&self, edge: Edge) -> Point {
         let (row, column) = (edge.row, edge.column);
         let from = self.value(row, column);

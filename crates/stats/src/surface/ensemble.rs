@@ -10,7 +10,7 @@ use crate::summary::mean;
 /// Standard deviation of a cell's estimate that is never undercut, as a log-ratio: what cells owe to
 /// more than chance (0.1 %).
 const LEAST_SPREAD: f64 = 0.001;
-/// How many pairs the spread of all cells together counts for in each cell's spread.
+/// Number of pairs that the spread of all cells together counts for in each cell's spread.
 const PRIOR_PAIRS: f64 = 4.0;
 /// Variance of the Hodges–Lehmann estimate over that of the mean, under normal noise: π / 3.
 const VARIANCE_OF_ESTIMATE: f64 = std::f64::consts::FRAC_PI_3;

@@ -26,7 +26,7 @@ impl Place {
         gain(self.estimate)
     }
 
-    /// Whether it stays open who is faster here: the band contains 0.
+    /// Returns whether it stays open who is faster here: the band contains 0.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.low <= 0.0 && self.high >= 0.0
@@ -46,7 +46,7 @@ pub struct Field {
 /// Where the winner changes along one axis of a [`Field`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FieldCrossing {
-    /// Where the estimate is zero.
+    /// Place where the estimate is zero.
     pub x: f64,
     /// How far the band is open to both sides of it; infinite where it is still open at the end of
     /// the measured range.
@@ -142,7 +142,7 @@ impl Field {
         })
     }
 
-    /// Where the estimate changes its sign along the first axis, `y` held fast, and how far to both
+    /// Place where the estimate changes its sign along the first axis, `y` held fast, and how far to both
     /// sides it stays open who is faster. None outside the measured range.
     ///
     /// Of a grid with a single row it is the crossover, with as many cells measured as there were.
@@ -232,7 +232,7 @@ impl Field {
     }
 }
 
-/// Where the band closes on the way from the first place, which lies beyond the crossing, along the
+/// Place where the band closes on the way from the first place, which lies beyond the crossing, along the
 /// others; `None` when it never does.
 fn border<'a>(mut places: impl Iterator<Item = &'a (f64, Place)>) -> Option<f64> {
     let mut before = places.next()?;
@@ -248,7 +248,7 @@ fn border<'a>(mut places: impl Iterator<Item = &'a (f64, Place)>) -> Option<f64>
     None
 }
 
-/// Where the straight line of `of` from one place to the next is zero.
+/// Place where the straight line of `of` from one place to the next is zero.
 fn zero_between(a: &(f64, Place), b: &(f64, Place), of: impl Fn(&Place) -> f64) -> f64 {
     let (from, to) = (of(&a.1), of(&b.1));
     if from == to {

@@ -27,7 +27,7 @@ impl GridAxis {
         })
     }
 
-    /// Its places, rising, in the axis' unit.
+    /// The places, rising, in the axis' unit.
     #[must_use]
     pub fn places(&self) -> &[f64] {
         &self.places
@@ -151,7 +151,7 @@ impl Grid {
         &self.cells
     }
 
-    /// Where a cell lies; `None` when there is no such cell.
+    /// Index of a cell; `None` when there is no such cell.
     #[must_use]
     pub fn place(&self, cell: usize) -> Option<Point> {
         let columns = self.x.places.len();
@@ -169,7 +169,7 @@ impl Grid {
         self.cells.iter().map(Vec::len).sum()
     }
 
-    /// Where a cell lies, both axes from 0 to 1.
+    /// Position of a cell, both axes from 0 to 1.
     pub(crate) fn normalised(&self, cell: usize) -> (f64, f64) {
         let columns = self.x.places.len();
         let (row, column) = (cell / columns, cell % columns);

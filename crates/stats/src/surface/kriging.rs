@@ -23,9 +23,9 @@ const LEAST_WEIGHT: f64 = 1e-3;
 /// What is known of one measured cell.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Observation {
-    /// Where.
+    /// The place.
     pub(super) at: (f64, f64),
-    /// Its estimate.
+    /// The estimate.
     pub(super) value: f64,
     /// Variance of the estimate, above zero.
     pub(super) variance: f64,

@@ -64,7 +64,7 @@ fn joined(rings: &[Vec<Point>]) -> Vec<Polyline> {
     outlines
 }
 
-/// Whether a ray from `point` crosses the ring an odd number of times.
+/// Returns whether a ray from `point` crosses the ring an odd number of times.
 fn contains(ring: &[Point], point: Point) -> bool {
     let next = ring.iter().cycle().skip(1);
     let crosses = |(a, b): &(&Point, &Point)| {

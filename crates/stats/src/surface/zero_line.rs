@@ -55,7 +55,7 @@ impl Default for ZeroLineOptions {
 /// Result of [`zero_line`] and [`smooth_zero_line`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct ZeroLine {
-    /// Where the estimate is zero: none, one or several lines.
+    /// Place where the estimate is zero: none, one or several lines.
     pub lines: Vec<Polyline>,
     /// The border of the band towards the first: beyond it the first is faster.
     pub first_from: Vec<Polyline>,

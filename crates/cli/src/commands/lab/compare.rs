@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Two runs whose cells differ in nothing but what stands around the link (topology, server, client,
-congestion control, connection, queue) are compared over that difference.
+congestion control, first window, connection, queue) are compared over that difference.
 
 Examples:
   altway lab compare runs/20261122-100000-environments --by topology
@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     /// The run folder of B; or a CSV file of reference figures (docs/data/reference.md).
     #[arg(conflicts_with = "by")]
     b: Option<PathBuf>,
-    /// Compare the parts of one run: topology, server, client, congestion, connection, rate, queue or
+    /// Compare the parts of one run: topology, server, client, congestion, initial_window, connection, rate, queue or
     /// loss.
     #[arg(long, value_name = "AXIS")]
     by: Option<Axis>,

@@ -216,6 +216,7 @@ fn axes(plan: &Plan) -> Vec<(&'static str, String)> {
         ("server", words(&plan.servers)),
         ("client", words(&plan.clients)),
         ("congestion", words(&plan.congestions)),
+        ("first window", words(&plan.initial_windows)),
         ("certificate", words(&plan.certificates)),
         ("connection", words(&plan.connections)),
         (
@@ -291,6 +292,10 @@ fn line(plan: &Plan, cell: &Cell) -> String {
         (plan.servers.len(), cell.server.to_string()),
         (plan.clients.len(), cell.client.to_string()),
         (plan.congestions.len(), cell.congestion.to_string()),
+        (
+            plan.initial_windows.len(),
+            format!("first window {}", cell.initial_window),
+        ),
         (plan.certificates.len(), cell.certificate.to_string()),
         (plan.connections.len(), cell.connection.to_string()),
         (plan.links.len(), cell.link.to_string()),

@@ -86,6 +86,9 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_value_t = EarlyData::Files,
           default_missing_value = "all", conflicts_with_all = ["h2c", "behind_tls_proxy"])]
     early_data: EarlyData,
+    /// Send the certificate chain as it is, also to clients that can read it compressed (RFC 8879).
+    #[arg(long, conflicts_with_all = ["h2c", "behind_tls_proxy"])]
+    no_certificate_compression: bool,
     #[command(flatten)]
     insight: Insight,
     /// Time that a stop waits for requests that are being answered, and for the access log. The process
@@ -160,6 +163,7 @@ impl Flags {
                 quic_congestion: self.quic_congestion.map(translated),
                 initial_window: self.initial_window,
                 early_data: self.early_data,
+                certificate_compression: !self.no_certificate_compression,
                 server_id: translated(self.server_id),
             },
             limits,

@@ -98,6 +98,7 @@ pub(super) fn options(
         EarlyData::Files => EarlyDataFor::Files,
         EarlyData::All => EarlyDataFor::Everything,
     };
+    options.certificate_compression = config.transport.certificate_compression;
     options.ticket_keys = ticket_keys(plan)?;
     options.proxy_protocol_from = config.listen.proxy_protocol_from.clone();
     let secrets = config.log.keylog.as_deref();

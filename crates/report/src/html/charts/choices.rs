@@ -16,6 +16,7 @@ const NAMES: [&str; PARTS + 1] = [
     "connection",
     "topology",
     "congestion control",
+    "first window",
     "certificate",
     "client",
     "server",
@@ -42,7 +43,7 @@ impl Choices {
         }
     }
 
-    /// Where the panel of this title stands: the value on each axis that its title names.
+    /// Position of the panel of this title: the value on each axis that its title names.
     pub(super) fn place(&self, title: &str) -> Map<String, Value> {
         let named = |part: &str| {
             let (name, _) = self

@@ -1,4 +1,4 @@
-//! How often packets are handed over, at most.
+//! Interrupt coalescing of the link: a bound on how often packets are handed over.
 //!
 //! A hand-over takes the kernel some microseconds: it runs its whole receiving side and wakes a program.
 //! At 1 Gbit/s a packet is due every 12 µs, and one by one they would take all of a processor, or more. So
@@ -13,24 +13,24 @@ use std::time::Duration;
 /// each other, that is 40 % of a processor for both directions.
 const GAP: Duration = Duration::from_micros(100);
 
-/// How many packets may follow each other closer than that: the first that a server sends at once
+/// Number of packets that may follow each other closer than that: the first that a server sends at once
 /// (RFC 6928), and some.
 const BURST: u32 = 16;
 
 /// When the next hand-over may be (the generic cell rate algorithm of ITU-T I.371).
 #[derive(Debug)]
-pub(crate) struct Moderation {
+pub(crate) struct Coalescing {
     earliest: Timestamp,
 }
 
-impl Moderation {
+impl Coalescing {
     pub(crate) const fn new() -> Self {
         Self {
             earliest: Timestamp::ZERO,
         }
     }
 
-    /// When packets may be handed over again.
+    /// Time at which packets may be handed over again.
     pub(crate) fn earliest(&self) -> Timestamp {
         self.earliest
     }
@@ -49,16 +49,16 @@ mod tests {
 
     /// How late each of so many packets is handed over that are due one every `pause`.
     fn lateness(pause: Duration, packets: u32) -> Vec<Duration> {
-        let mut moderation = Moderation::new();
+        let mut coalescing = Coalescing::new();
         let mut late = Vec::new();
         let start = Timestamp::from_nanos(1_000_000_000);
         let due: Vec<_> = (0..packets).map(|packet| start + pause * packet).collect();
         let mut now = start;
         while let Some(next) = due.get(late.len()) {
-            now = now.max(*next).max(moderation.earliest());
+            now = now.max(*next).max(coalescing.earliest());
             let together = due[late.len()..].iter().take_while(|due| **due <= now);
             late.extend(together.map(|due| now - *due));
-            moderation.handed_over(now);
+            coalescing.handed_over(now);
         }
         late
     }
@@ -84,11 +84,11 @@ mod tests {
 
     #[test]
     fn there_are_10_000_hand_overs_a_second_at_most() {
-        let (mut moderation, mut now) = (Moderation::new(), Timestamp::from_nanos(5));
+        let (mut coalescing, mut now) = (Coalescing::new(), Timestamp::from_nanos(5));
         let mut hand_overs = 0;
         while now < Timestamp::from_nanos(1_000_000_000) {
-            now = now.max(moderation.earliest());
-            moderation.handed_over(now);
+            now = now.max(coalescing.earliest());
+            coalescing.handed_over(now);
             hand_overs += 1;
         }
         assert!(
@@ -99,11 +99,11 @@ mod tests {
 
     #[test]
     fn what_was_not_used_is_not_saved_for_ever() {
-        let mut moderation = Moderation::new();
+        let mut coalescing = Coalescing::new();
         let late = Timestamp::from_nanos(3_600_000_000_000);
         let burst = (0..100).take_while(|_| {
-            moderation.handed_over(late);
-            moderation.earliest() <= late
+            coalescing.handed_over(late);
+            coalescing.earliest() <= late
         });
         assert_eq!(burst.count(), BURST as usize);
     }

@@ -6,7 +6,7 @@ use crate::folder::RunFolder;
 use crate::link_profile::LinkProfiles;
 use crate::progress::Progress;
 use crate::scheduler::Left;
-use crate::side_by_side::{Sharing, lanes};
+use crate::side_by_side::{Sharing, worker_count};
 use crate::traces::TraceFiles;
 use crate::workers::{RunContext, WorkerPool};
 use crate::{Error, host};
@@ -21,7 +21,7 @@ use std::time::Duration;
 pub struct Context {
     /// The altway binary, whose `serve`, `load` and `certs` are used.
     pub binary: PathBuf,
-    /// Its version.
+    /// The version.
     pub version: String,
     /// The commit it was built from.
     pub commit: Option<String>,
@@ -46,15 +46,15 @@ pub enum End {
 
 /// A run that is ready to measure.
 #[derive(Debug)]
-pub struct Campaign {
+pub struct Experiment {
     plan: Plan,
     profiles: LinkProfiles,
-    /// Where transfers are made, at least one: each has networks and servers of its own.
-    lanes: Vec<Environments>,
+    /// Environments in which transfers are made, at least one: each has networks and servers of its own.
+    environments: Vec<Environments>,
     coordinator: Coordinator,
 }
 
-impl Campaign {
+impl Experiment {
     /// Sets networks and their ends up, and makes a new run folder below `parent`. When the set-up
     /// fails, no folder is left behind.
     ///
@@ -71,7 +71,7 @@ impl Campaign {
             return Err(Error::EmptyShard { cells, shard });
         }
         let set_up = SetUp::of(context, plan)?;
-        let first = &set_up.lanes[0];
+        let first = &set_up.environments[0];
         let networks = set_up.networks(context)?;
         let now = jiff::Timestamp::now();
         let manifest = Manifest {
@@ -93,13 +93,13 @@ impl Campaign {
         };
         let stamp = now.strftime("%Y%m%d-%H%M%S").to_string();
         let folder = RunFolder::create(parent, &stamp, manifest)?;
-        Ok(set_up.campaign(folder))
+        Ok(set_up.experiment(folder))
     }
 
     /// Sets up to go on with the run in `path`.
     ///
     /// # Errors
-    /// As for [`Campaign::begin`]; or the folder holds no run, or one of another build.
+    /// As for [`Experiment::begin`]; or the folder holds no run, or one of another build.
     pub fn resume(context: &Context, path: &Path) -> Result<Self, Error> {
         let folder = RunFolder::open(path)?;
         let manifest = folder.manifest();
@@ -109,7 +109,7 @@ impl Campaign {
             return Err(Error::OtherBuild { begun, this });
         }
         let set_up = SetUp::of(context, &manifest.plan)?;
-        Ok(set_up.campaign(folder))
+        Ok(set_up.experiment(folder))
     }
 
     /// Makes the transfers that are still to be made, each kept as soon as it is made; calls `observe`
@@ -130,9 +130,9 @@ impl Campaign {
             profiles: &self.profiles,
             halt: &halt,
         };
-        let (lanes, coordinator) = (&mut self.lanes, &mut self.coordinator);
+        let (environments, coordinator) = (&mut self.environments, &mut self.coordinator);
         std::thread::scope(|scope| {
-            let mut workers = WorkerPool::start(scope, lanes, context, stop);
+            let mut workers = WorkerPool::start(scope, environments, context, stop);
             coordinator.work(&mut workers, observe)
         })
     }
@@ -143,19 +143,19 @@ impl Campaign {
         &self.coordinator.folder
     }
 
-    /// How many transfers are made at once at most.
+    /// Number of transfers that are made at once at most.
     #[must_use]
-    pub fn lanes(&self) -> usize {
-        self.lanes.len()
+    pub fn worker_count(&self) -> usize {
+        self.environments.len()
     }
 
-    /// How many transfers are still to be made, at most.
+    /// Number of transfers that are still to be made, at most.
     #[must_use]
     pub fn transfers_left(&self) -> u64 {
         Left::total(&self.coordinator.scheduler.left())
     }
 
-    /// How long they will take, about.
+    /// Time that they will take, about.
     #[must_use]
     pub fn time_left(&self) -> Duration {
         self.coordinator.time_left()
@@ -167,7 +167,7 @@ struct SetUp {
     plan: Plan,
     profiles: LinkProfiles,
     sharing: Sharing,
-    lanes: Vec<Environments>,
+    environments: Vec<Environments>,
 }
 
 impl SetUp {
@@ -176,48 +176,49 @@ impl SetUp {
         let sharing = Sharing::of(plan, &profiles);
         let count = match sharing.is_empty() {
             true => 1,
-            false => lanes(plan, processors()),
+            false => worker_count(plan, processors()),
         };
-        let one = |lane| {
+        let one = |worker| {
             Environments::set_up(
                 &context.binary,
                 plan,
                 &profiles,
                 context.backend,
-                lane,
+                worker,
                 TraceFiles::default(),
             )
         };
-        let lanes = (0..count).map(one).collect::<Result<_, _>>()?;
+        let environments = (0..count).map(one).collect::<Result<_, _>>()?;
         Ok(Self {
             plan: plan.clone(),
             profiles,
             sharing,
-            lanes,
+            environments,
         })
     }
 
-    fn campaign(self, folder: RunFolder) -> Campaign {
-        Campaign {
-            coordinator: Coordinator::new(folder, self.sharing, self.lanes.len()),
+    fn experiment(self, folder: RunFolder) -> Experiment {
+        Experiment {
+            coordinator: Coordinator::new(folder, self.sharing, self.environments.len()),
             plan: self.plan,
             profiles: self.profiles,
-            lanes: self.lanes,
+            environments: self.environments,
         }
     }
 
-    /// The networks of all lanes, each kind once.
+    /// The networks of all workers, each kind once.
     fn networks(&self, context: &Context) -> Result<Vec<Network>, Error> {
         let mut networks: Vec<Network> = Vec::new();
         // One network keeps them awake for all.
-        let awake = self.lanes[0]
+        let awake = self.environments[0]
             .networks()
-            .any(|(_, _, one)| one.keeps_awake());
-        for lane in &self.lanes {
-            for (topology, congestion, network) in lane.networks() {
+            .any(|(_, one)| one.keeps_awake());
+        for of_worker in &self.environments {
+            for ((topology, congestion, initial_window), network) in of_worker.networks() {
                 let network = Network {
                     topology,
                     congestion,
+                    initial_window,
                     link: LinkSettings {
                         processors_kept_awake: awake,
                         ..link_settings(context, &self.plan, network)?
@@ -232,7 +233,7 @@ impl SetUp {
     }
 }
 
-/// How many processors this process may use.
+/// Number of processors that this process may use.
 #[must_use]
 pub(crate) fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
@@ -240,7 +241,7 @@ pub(crate) fn processors() -> usize {
 
 fn first_of(environments: &Environments) -> &Emulation {
     let first = environments.networks().next();
-    first.expect("a plan has a topology").2
+    first.expect("a plan has a topology").1
 }
 
 fn link_settings(

@@ -33,7 +33,7 @@ const DESCRIPTORS: u64 = 2;
 
 /// What is measured.
 #[derive(Debug, Clone)]
-pub(crate) struct Campaign {
+pub(crate) struct Experiment {
     pub(crate) cells: Vec<Cell>,
     pub(crate) contenders: Vec<Contender>,
     pub(crate) rounds: u32,
@@ -68,7 +68,7 @@ pub(crate) fn cells(
     cells
 }
 
-impl Campaign {
+impl Experiment {
     /// Measures all cells, handing out each record as it comes; ends early when asked to stop.
     ///
     /// # Errors
