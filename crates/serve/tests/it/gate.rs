@@ -261,13 +261,13 @@ fn literals(head: &Abstract) -> Vec<u8> {
     block
 }
 
-fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
     let len = u8::try_from(payload.len()).unwrap();
     [&[0, 0, len, kind, flags, 0, 0, 0, 1], payload].concat()
 }
 
 /// The status or "malformed" of stream 1.
-async fn http2_answer(mut client: impl AsyncRead + Unpin) -> String {
+pub(crate) async fn http2_answer(mut client: impl AsyncRead + Unpin) -> String {
     loop {
         let mut header = [0; 9];
         client.read_exact(&mut header).await.unwrap();
@@ -296,7 +296,7 @@ fn hpack_status(block: &[u8]) -> String {
 }
 
 /// RFC 9204 appendix A: `:status` has the static indices 24 to 28 and 63 to 71.
-fn http3_status(answer: &[u8]) -> String {
+pub(crate) fn http3_status(answer: &[u8]) -> String {
     let section = answer.windows(3).find(|it| it[0] == 0 && it[1] == 0);
     match section {
         Some([_, _, 0xd8]) => "103".into(),
