@@ -4,7 +4,7 @@ use super::early_hints::{EarlyHints, Hints};
 use crate::RequestBody;
 use crate::request::handler::Peer;
 use http::header::HOST;
-use http::{HeaderValue, Request, Version};
+use http::{HeaderValue, Request};
 
 /// Puts [`Peer`] and [`EarlyHints`] into the request's extensions, and Host where only `:authority` names
 /// it. Gives the hints that the service will send.
@@ -19,8 +19,7 @@ pub(crate) fn introduce(request: &mut Request<RequestBody>, peer: Peer) -> Hints
     {
         request.headers_mut().insert(HOST, host);
     }
-    let takes_hints = request.version() >= Version::HTTP_2;
-    let (early_hints, hints) = EarlyHints::new(takes_hints);
+    let (early_hints, hints) = EarlyHints::new(request.version());
     let extensions = request.extensions_mut();
     extensions.insert(peer);
     extensions.insert(early_hints);
@@ -37,6 +36,7 @@ fn host_and_port(authority: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::Version;
 
     fn introduced(uri: &str, host: Option<&str>) -> Option<String> {
         let mut request = Request::get(uri).version(Version::HTTP_2);

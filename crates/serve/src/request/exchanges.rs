@@ -134,9 +134,8 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
         means: &mut Means<'_, C>,
     ) {
         match ready {
-            Ready::Hints(answering, fields) => {
-                let carrier = &mut means.carrier;
-                carrier.send_informational(stream, StatusCode::EARLY_HINTS, fields);
+            Ready::Interim(answering, status, fields) => {
+                means.carrier.send_informational(stream, status, fields);
                 self.await_response(stream, answering, means);
             }
             Ready::Response(answered) => {
