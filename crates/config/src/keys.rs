@@ -460,7 +460,7 @@ pub const LIMITS: Section = Section {
             "header-timeout",
             Form::Time,
             "\"30s\"",
-            "How long the head of a request over HTTP/1.1 may take, which is answered 408 then, and a connection idle before it; 1 ms or more.",
+            "How long the head of a request may take, which is answered 408 then, and a connection over HTTP/1.1 idle before it; 1 ms or more.",
         ),
         key(
             "idle-timeout",

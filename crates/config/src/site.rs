@@ -57,6 +57,8 @@ pub struct Certificate {
 pub struct ClientCertificates {
     /// PEM file of the authorities that sign them.
     pub roots: PathBuf,
+    /// Files of the authorities' lists of revoked certificates (RFC 5280 section 5), PEM or DER; none: no list is looked at.
+    pub revocation: Vec<PathBuf>,
     /// Whether clients without one are refused.
     pub required: bool,
 }

@@ -61,8 +61,8 @@ pub struct Timeouts {
     pub preface: Duration,
     /// The time from our SETTINGS to their acknowledgement; then SETTINGS_TIMEOUT. Default 10 s.
     pub settings: Duration,
-    /// From a frame's first byte to its last, and from HEADERS to END_HEADERS (slow headers).
-    /// DATA counts as stalled body instead. Default 10 s.
+    /// From a frame's first byte to its last, and from HEADERS to END_HEADERS (slow headers, told of by
+    /// [`Event::RequestLate`](crate::Event::RequestLate)). DATA counts as stalled body instead. Default 10 s.
     pub frame: Duration,
     /// A stream of which less than [`stall_bytes`](Self::stall_bytes) move in so long though the peer could let it (it sends no
     /// body, or opens no window) is reset with CANCEL. The peer of a tunnel (CONNECT) may be silent, but

@@ -46,6 +46,13 @@ pub enum Event<'a> {
         /// The stream to answer on.
         stream: StreamId,
     },
+    /// Server: a request's head was not there in [`Timeouts::frame`](crate::Timeouts::frame). What follows it can't be
+    /// read without it (RFC 9113 section 4.3): answer it with 408 and no body, if at all, and then
+    /// [close](crate::Turn::close) the connection.
+    RequestLate {
+        /// The stream to answer on.
+        stream: StreamId,
+    },
     /// Client: an interim response (1xx) came; the final one is still to come.
     Informational {
         /// The request's stream.

@@ -136,6 +136,10 @@ pub struct Limits {
     /// sent; and a client waits for a response as long as its application does. It may run out a quarter later than said. 1 ms or more. Default:
     /// 30 s.
     pub stall: Duration,
+    /// Server: the time that a request's head has, from its first byte; less where [`stall`](Self::stall) is less. Later ones
+    /// are told of by [`Event::RequestLate`](crate::Event::RequestLate). It may run out a second later than said. 1 ms or
+    /// more. Default: 30 s.
+    pub head: Duration,
     /// Bytes of an exchange, heads included, that must move in [`stall`](Self::stall). Default: 1 KiB.
     pub stall_bytes: u64,
     /// Server: bytes of a request that its application does not want, as
@@ -165,6 +169,7 @@ impl Default for Limits {
                 per_second: 20,
             },
             stall: Duration::from_secs(30),
+            head: Duration::from_secs(30),
             stall_bytes: 1 << 10,
             max_unwanted: 16 << 20,
             linger: Duration::from_secs(5),
@@ -183,6 +188,8 @@ impl Limits {
             ("qpack_table_capacity", "at most 1 MiB")
         } else if self.stall < Duration::from_millis(1) {
             ("stall", "1 ms or more")
+        } else if self.head < Duration::from_millis(1) {
+            ("head", "1 ms or more")
         } else if self.linger < Duration::from_millis(1) {
             ("linger", "1 ms or more")
         } else {
@@ -227,6 +234,8 @@ mod tests {
         assert_eq!(capacity, Some("qpack_table_capacity"));
         let stall = field_of(|limits| limits.stall = Duration::ZERO);
         assert_eq!(stall, Some("stall"));
+        let head = field_of(|limits| limits.head = Duration::ZERO);
+        assert_eq!(head, Some("head"));
         let linger = field_of(|limits| limits.linger = Duration::ZERO);
         assert_eq!(linger, Some("linger"));
     }

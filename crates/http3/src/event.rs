@@ -72,8 +72,20 @@ pub enum Event {
         /// The stream.
         stream: StreamId,
     },
-    /// Server: a request was answered that no other event tells of: its head is too large (431), or it came too
-    /// early (425, RFC 8470).
+    /// Server: a request came whose head is above
+    /// [`Limits::max_field_section_size`](crate::Limits::max_field_section_size), or for which there is no room. Answer
+    /// it with 431 and no body (the method is not known, and may be HEAD), or reset it. Nothing more of it is read.
+    RequestTooLarge {
+        /// The stream to answer on.
+        stream: StreamId,
+    },
+    /// Server: a request's head was not there in [`Limits::head`](crate::Limits::head). Answer it with 408 and no body, or
+    /// reset it. Nothing more of it is read.
+    RequestLate {
+        /// The stream to answer on.
+        stream: StreamId,
+    },
+    /// Server: a request was answered that no other event tells of: it came too early (425, RFC 8470).
     Answered {
         /// The stream.
         stream: StreamId,

@@ -13,16 +13,19 @@ pub(crate) use verifier::{Verifier, begin_handshake, note};
 use crate::{Error, tls};
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// The longest subject that is told, in bytes.
 const MAX_SUBJECT: usize = 512;
+
+/// The beginning of every piece of PEM (RFC 7468 section 2).
+const BEGIN: &[u8] = b"-----BEGIN ";
 
 /// What a site's clients are asked for: a certificate that one of these roots has signed. Clones are the same.
 #[derive(Debug, Clone)]
@@ -30,6 +33,7 @@ pub struct ClientAuth(Arc<Demand>);
 
 #[derive(Debug, Clone)]
 struct Demand {
+    roots: Arc<RootCertStore>,
     verifier: Arc<dyn ClientCertVerifier>,
     is_required: bool,
 }
@@ -79,12 +83,43 @@ impl ClientAuth {
         if store.is_empty() {
             return Err(no_root("it has no certificate".into()));
         }
-        let provider = Arc::new(tls::provider());
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(store), provider);
+        let (roots, provider) = (Arc::new(store), Arc::new(tls::provider()));
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::clone(&roots), provider);
         let verifier = verifier.build().map_err(|source| no_root(source.into()))?;
         Ok(Self(Arc::new(Demand {
+            roots,
             verifier,
             is_required: true,
+        })))
+    }
+
+    /// Looks certificates up in these files of lists of revoked ones (RFC 5280 section 5), PEM or DER. Of each authority on a
+    /// certificate's way to a root there must be a list that is in its time: of one without, no certificate is good. No file:
+    /// no list is looked at.
+    ///
+    /// # Errors
+    /// [`Error::ReadPem`]: a file can't be read. [`Error::Revocation`]: it holds no list, or one that can't be understood.
+    pub fn with_revocation(self, files: &[PathBuf]) -> Result<Self, Error> {
+        if files.is_empty() {
+            return Ok(self);
+        }
+        let (roots, provider) = (Arc::clone(&self.0.roots), Arc::new(tls::provider()));
+        let mut verifier =
+            WebPkiClientVerifier::builder_with_provider(Arc::clone(&roots), provider);
+        for file in files {
+            let lists = revocation_lists(file)?;
+            check_lists(file, &roots, &lists)?;
+            verifier = verifier.with_crls(lists);
+        }
+        let verifier = verifier.enforce_revocation_expiration().build();
+        let verifier = verifier.map_err(|source| Error::Revocation {
+            path: files[0].clone(),
+            source: source.into(),
+        })?;
+        Ok(Self(Arc::new(Demand {
+            roots,
+            verifier,
+            is_required: self.0.is_required,
         })))
     }
 
@@ -202,6 +237,44 @@ impl fmt::Display for ClientCertificate {
     }
 }
 
+/// The lists of a file: PEM, or one as it is.
+fn revocation_lists(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, Error> {
+    let of_path = || path.to_path_buf();
+    let none = |source| Error::Revocation {
+        path: of_path(),
+        source,
+    };
+    let content = std::fs::read(path).map_err(|source| Error::ReadPem {
+        path: of_path(),
+        source,
+    })?;
+    if !content.windows(BEGIN.len()).any(|it| it == BEGIN) {
+        return Ok(vec![content.into()]);
+    }
+    let lists = CertificateRevocationListDer::pem_slice_iter(&content);
+    let lists: Result<Vec<_>, _> = lists.collect();
+    let lists = lists.map_err(|source| none(source.into()))?;
+    match lists.is_empty() {
+        true => Err(none("it is PEM without a list".into())),
+        false => Ok(lists),
+    }
+}
+
+/// Finds out which file holds a list that can't be understood.
+fn check_lists(
+    path: &Path,
+    roots: &Arc<RootCertStore>,
+    lists: &[CertificateRevocationListDer<'static>],
+) -> Result<(), Error> {
+    let provider = Arc::new(tls::provider());
+    let alone = WebPkiClientVerifier::builder_with_provider(Arc::clone(roots), provider);
+    let built = alone.with_crls(lists.iter().cloned()).build();
+    built.map(drop).map_err(|source| Error::Revocation {
+        path: path.to_path_buf(),
+        source: source.into(),
+    })
+}
+
 /// The first [`MAX_SUBJECT`] bytes, without a character that is cut in two.
 fn bounded(mut text: String) -> Box<str> {
     let mut end = text.len().min(MAX_SUBJECT);
@@ -238,5 +311,26 @@ mod tests {
         assert!(error(begin).contains("root"));
         std::fs::remove_file(&path).unwrap();
         assert!(ClientAuth::from_pem_file(&path).is_err());
+    }
+
+    #[test]
+    fn lists_that_are_none_are_named_with_their_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = crate::certs::Store::open(folder.path().join("certs")).unwrap();
+        store.leaf(&["a.example"]).unwrap();
+        let roots = store.authority();
+        let path = folder.path().join("revoked");
+        let auth = || ClientAuth::from_pem_file(&roots).unwrap();
+        assert!(auth().with_revocation(&[]).is_ok());
+        let begin = "-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n";
+        let other = std::fs::read_to_string(&roots).unwrap();
+        for content in ["", "nothing", begin, &other] {
+            std::fs::write(&path, content).unwrap();
+            let error = auth().with_revocation(std::slice::from_ref(&path));
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains("revoked`"), "{error}");
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert!(auth().with_revocation(&[path]).is_err());
     }
 }

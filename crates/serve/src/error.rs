@@ -124,6 +124,14 @@ pub enum Error {
         /// What is wrong with it.
         source: BoxError,
     },
+    /// A list of revoked certificates can't be understood.
+    #[error("`{path}` holds no list of revoked certificates")]
+    Revocation {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: BoxError,
+    },
     /// The number of keys of session tickets is zero, or too large.
     #[error("{found} keys of session tickets: 1 to {max} are expected")]
     TicketKeys {

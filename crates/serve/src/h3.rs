@@ -64,6 +64,7 @@ pub(crate) fn config(
     let limits = &options.limits;
     let mut config = http3::ServerConfig::new(tls);
     (config.limits.stall, config.limits.stall_bytes) = limits.least_progress();
+    config.limits.head = limits.header_timeout;
     config.limits.max_concurrent_requests = limits.max_concurrent_requests;
     let quic = &mut config.quic;
     quic.qlog = options.qlog.clone();

@@ -38,7 +38,8 @@
 //!   every protocol: HTTP/2 and HTTP/3 have it derived from the authority where the client left it out.
 //! - [`Peer`] in its extensions. `Router::into_make_service_with_connect_info::<SocketAddr>()` makes axum's
 //!   `ConnectInfo<SocketAddr>` work, with [`serve`] and [`Site::service`] alike.
-//! - [`EarlyHints`] in its extensions, to send 103 responses ahead of the response (HTTP/2 and HTTP/3).
+//! - [`EarlyHints`] in its extensions, to send 103 responses ahead of the response (HTTP/2 and HTTP/3), and other
+//!   interim responses that its client has asked for (over every protocol).
 //! - [`EarlyData`] in its extensions where it came before the TLS handshake was done ([`Options::early_data`]).
 //! - [`ClientCertificate`] in its extensions where its client has shown one that was asked for
 //!   ([`Certificates::with_client_auth`]).

@@ -128,7 +128,8 @@ pub struct Limits {
     /// [`Retry::Never`] a client's share does not ask for it either. Default: beyond 1,000 (some 50 MB).
     pub retry: Retry,
     /// From the first byte awaited to the last of an HTTP/1.1 request head; so also how long an
-    /// HTTP/1.1 connection may idle between requests. Default 30 s.
+    /// HTTP/1.1 connection may idle between requests. Over HTTP/2 and HTTP/3 from a head's first byte to its last. A head
+    /// that takes longer is answered 408. Default 30 s.
     pub header_timeout: Duration,
     /// A connection on which no byte moves for so long, whether it idles or its client doesn't read
     /// what it asked for, is closed. Default 60 s.

@@ -423,8 +423,9 @@ fn setup(
     let quic = |tls: &Tls| {
         let quic = Arc::clone(&tls.quic);
         let mut config = h3::config(quic, options, congestion, &start.secrets);
-        // For WebSockets (RFC 9220); there are none among files.
-        config.extended_connect = service.has_handlers();
+        // For WebSockets (RFC 9220): always, for what is said at a connection's beginning, and remembered for early data,
+        // has to hold for services that a reload adds.
+        config.extended_connect = true;
         config.quic.early_data = tls.early_data;
         // A worker has an endpoint for each address, and they share what it may hold.
         config.quic.limits.max_held_bytes /= http3_addresses(options).max(1) as u64;

@@ -36,7 +36,7 @@ use answer::{answer, finished};
 use bytes::Bytes;
 use gate::{Gate, Gated};
 use http::header::CONNECTION;
-use http::{HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{HttpService, service_fn};
@@ -348,10 +348,12 @@ impl Context {
             let requests = Rc::clone(requests);
             let admitted = Rc::clone(&client.admitted);
             let (activity, probe) = (activity.clone(), Rc::clone(&client.probe));
-            let ahead = ahead.clone();
+            let (ahead, gate) = (ahead.clone(), gate.clone());
             async move {
                 pace.keep().await;
-                let mut response = finished(answer, &requests).await;
+                let precede = |status, fields: &HeaderMap| gate.precede(status, fields);
+                let mut response = finished(answer, &requests, precede).await;
+                gate.overtake();
                 if response.status() == StatusCode::SWITCHING_PROTOCOLS {
                     let outgoing = std::mem::replace(response.body_mut(), Body::empty());
                     opened.set(incoming.map(|incoming| (incoming, outgoing)));

@@ -18,7 +18,7 @@ pub use folder::UploadFolderError;
 
 use crate::answers::fields_of;
 use altway_config::{PathPattern, Route, Site, Upload, UploadMethod};
-use altway_serve::RequestBody;
+use altway_serve::{EarlyHints, RequestBody};
 use bytes::Bytes;
 use content::Content;
 use disk::Disk;
@@ -131,7 +131,8 @@ impl Uploads {
         match head.method {
             Method::PUT if has(UploadMethod::Put) => {
                 let target = Target::parse(&self.0.pattern, head.uri.path())?;
-                self.put(target, &head.headers, body).await
+                let interim = head.extensions.get::<EarlyHints>().cloned();
+                self.put(target, &head.headers, body, interim).await
             }
             Method::POST if has(UploadMethod::Post) => {
                 let target = Target::parse(&self.0.pattern, head.uri.path())?;
@@ -158,6 +159,7 @@ impl Uploads {
         mut target: Target,
         fields: &HeaderMap,
         body: B,
+        interim: Option<EarlyHints>,
     ) -> Result<Response<Full<Bytes>>, Refusal>
     where
         B: Body<Data = Bytes, Error: Display> + Unpin + Send,
@@ -174,12 +176,19 @@ impl Uploads {
         let folder = self.below(target.names.clone()).await?;
         let place = Place { folder, name };
         self.check_preconditions(fields, &place).await?;
-        if resumable::is_complete(fields)? == Some(false) {
-            if !self.plan().resumable {
-                let detail = "an upload can't be resumed here: Upload-Complete is ?0";
-                return Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, detail));
-            }
-            return self.create(place, target.names, fields, content).await;
+        let is_complete = resumable::is_complete(fields)?;
+        if is_complete == Some(false) && !self.plan().resumable {
+            let detail = "an upload can't be resumed here: Upload-Complete is ?0";
+            return Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, detail));
+        }
+        let announcement = resumable::announcement(fields, interim);
+        if let Some(is_complete) = is_complete
+            && self.plan().resumable
+            && (!is_complete || self.can_announce(announcement.as_ref()))
+        {
+            let place = (place, target.names);
+            let created = self.create(place, fields, content, is_complete, announcement);
+            return created.await;
         }
         let length = content.length().unwrap_or_default();
         let mut file = Box::new(self.begin(place.clone(), length).await?);

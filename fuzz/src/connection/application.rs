@@ -215,6 +215,12 @@ impl Application {
                 self.begin(exchange);
                 (stream, false)
             }
+            Event::RequestLate { stream } => {
+                let mut exchange = Exchange::new(*stream);
+                exchange.bodiless = true;
+                self.begin(exchange);
+                (stream, true)
+            }
             Event::Response { stream, end, .. } => (stream, *end),
             Event::Data { stream, data, end } => {
                 self.take(stream.get(), data);

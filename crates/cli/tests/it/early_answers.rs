@@ -35,7 +35,65 @@ fn go_sees_that_files_take_no_content() {
     build(&dir);
     let ca = authority(&dir);
     let serving = Serving::start(&dir, &[]);
-    go_sees(&dir, &serving.url("/"), &ca, 405);
+    go_sees(&dir, &serving.url("/"), &ca, ("POST", "known"), &SIZES, 405);
+}
+
+/// A server that stores uploads of a megabyte at most in `stored`, with `more` in its site.
+fn storing(dir: &Dir, more: &str) -> Serving {
+    std::fs::create_dir(dir.path().join("stored")).unwrap();
+    let text = format!(
+        "[listen]\nhttps = [\"127.0.0.1:0\"]\n\n[[site]]\nnames = [\"localhost\"]\ndefault = true\n{more}\
+         route = [{{ path = \"/in/*\", upload = {{ folder = \"stored\", body = \"1MB\" }} }}]\n"
+    );
+    dir.file("altway.toml", text);
+    let mut command = dir.altway(["serve", "--config", "altway.toml", "--json"]);
+    command.stderr(std::process::Stdio::null());
+    Serving::spawn(dir, command)
+}
+
+/// The key of a site that clients without a certificate are refused by.
+fn for_members(authority: &str) -> String {
+    format!("client-certificates = {{ roots = \"{authority}\" }}\n")
+}
+
+#[test]
+fn go_sees_that_an_upload_is_too_large_or_not_its_to_make() {
+    if !installed("go") {
+        return;
+    }
+    for status in [413, 403] {
+        let dir = Dir::new();
+        build(&dir);
+        let ca = authority(&dir);
+        let is_closed = status == 403;
+        let more = is_closed.then(|| for_members(&ca)).unwrap_or_default();
+        let serving = storing(&dir, &more);
+        for length in ["known", "unknown"] {
+            let url = serving.url("/in/a");
+            go_sees(&dir, &url, &ca, ("PUT", length), &SIZES[2..], status);
+        }
+    }
+}
+
+#[test]
+fn quic_go_sees_that_an_upload_is_too_large_or_not_its_to_make() {
+    if !Peer::QuicGo.is_there() {
+        return;
+    }
+    for status in [413, 403] {
+        let ground = Ground::new();
+        let is_closed = status == 403;
+        let ca = ground.authority.to_str().unwrap();
+        let more = is_closed.then(|| for_members(ca)).unwrap_or_default();
+        let serving = storing(&ground.dir, &more);
+        let url = serving.url("");
+        let (_, port) = url.rsplit_once(':').unwrap();
+        let request = json!({"method": "PUT", "path": "/in/a", "upload": SIZES[2]});
+        let plan = json!({"requests": vec![request; TIMES]});
+        let report = Peer::QuicGo.report(&ground, port.parse().unwrap(), &plan);
+        let seen: Vec<_> = report.responses.iter().map(|it| it.status).collect();
+        assert_eq!(seen, [status; TIMES]);
+    }
 }
 
 #[test]
@@ -47,16 +105,25 @@ fn go_sees_the_status_of_a_service_that_does_not_read() {
     build(&ground.dir);
     let echo = Echo::start(&ground);
     let url = format!("https://localhost:{}/refuse", echo.port);
-    go_sees(&ground.dir, &url, ground.authority.to_str().unwrap(), 415);
+    let ca = ground.authority.to_str().unwrap();
+    go_sees(&ground.dir, &url, ca, ("POST", "known"), &SIZES, 415);
 }
 
-/// Over HTTP/1.1 and HTTP/2, whatever the size.
-fn go_sees(dir: &Dir, url: &str, authority: &str, status: u16) {
+/// Over HTTP/1.1 and HTTP/2, whatever the size; the length of what a method brings is known before, or not.
+fn go_sees(
+    dir: &Dir,
+    url: &str,
+    authority: &str,
+    (method, length): (&str, &str),
+    sizes: &[usize],
+    status: u16,
+) {
     for (protocol, version) in [("h1", "HTTP/1.1"), ("h2", "HTTP/2.0")] {
-        for size in SIZES {
+        for size in sizes {
             let mut client = Command::new(dir.path().join("net_http"));
             let times = TIMES.to_string();
             client.args([url, authority, protocol, &size.to_string(), &times]);
+            client.args([method, length]);
             let seen = success(&mut client);
             let expected = format!("{version} {status}\n").repeat(TIMES);
             assert_eq!(seen, expected, "{protocol} {size}");

@@ -113,6 +113,12 @@ pub const CLIENT_CERTIFICATES: Section = Section {
             "PEM file of the authorities whose certificates are good, directly or through others that the client sends along. Read again by a reload, and within 30 s of a change.",
         ),
         key(
+            "revocation",
+            Form::OneOrMore(&Form::Path),
+            "none",
+            "Files of certificate revocation lists (CRL), PEM or DER: what they name is not good, nor is a certificate of an authority without a list here that is in its time. Read again as `roots`.",
+        ),
+        key(
             "required",
             Form::Switch,
             "true",

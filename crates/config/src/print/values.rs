@@ -382,11 +382,13 @@ fn sandbox(of: &Sandbox) -> String {
 
 fn clients(of: &ClientCertificates) -> String {
     let roots = quoted(&of.roots.to_string_lossy());
+    let revocation = paths(&of.revocation);
+    let revocation = revocation.map_or(String::new(), |it| format!(", revocation = {it}"));
     let required = match of.required {
         true => "",
         false => ", required = false",
     };
-    format!("{{ roots = {roots}{required} }}")
+    format!("{{ roots = {roots}{revocation}{required} }}")
 }
 
 fn secret(of: &Secret) -> String {

@@ -84,7 +84,7 @@ impl Walk {
     }
 
     /// The paths of a key, one or several.
-    fn file_paths(&mut self, table: &Table<'_, '_>, key: &str) -> Vec<PathBuf> {
+    pub(super) fn file_paths(&mut self, table: &Table<'_, '_>, key: &str) -> Vec<PathBuf> {
         let values = self.values(table, key, true).unwrap_or_default();
         let values = values.into_iter();
         values

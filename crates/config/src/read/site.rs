@@ -163,8 +163,12 @@ impl Walk {
             self.missing(&table, "roots", "\"/etc/altway/clients.pem\"");
         }
         let required = self.switch(&table, "required").unwrap_or(true);
-        let roots = self.file_path(&table, "roots")?;
-        Some(ClientCertificates { roots, required })
+        let revocation = self.file_paths(&table, "revocation");
+        Some(ClientCertificates {
+            roots: self.file_path(&table, "roots")?,
+            revocation,
+            required,
+        })
     }
 
     pub(super) fn certificate(

@@ -116,6 +116,16 @@ impl Connection {
         others.into_iter().flatten().chain([waits]).min()
     }
 
+    /// The stream of a request whose head has begun to come and is not there, if it could be answered.
+    fn late_request(&self) -> Option<u32> {
+        let assembled = self.assembly.as_ref().map(|it| it.stream);
+        let id = assembled.or_else(|| self.reading.unfinished_headers())?;
+        let is_new = id > self.last_stream && !id.is_multiple_of(2);
+        let is_welcome =
+            self.state.last_processed.is_none() && self.streams.len() < self.max_streams();
+        (self.role == Role::Server && is_new && is_welcome).then_some(id)
+    }
+
     /// Called when all input is read.
     pub(super) fn note_unfinished_frame(&mut self, now: Instant) {
         if self.reading.is_within_frame() || self.assembly.is_some() {
@@ -147,7 +157,7 @@ impl Turn<'_> {
             return self.end(Code::PROTOCOL_ERROR, "no preface in time");
         }
         if past(clock.frame, timeouts.frame) {
-            return self.end(Code::ENHANCE_YOUR_CALM, "a frame took too long");
+            return self.end_late();
         }
         if past(clock.goaway, Duration::ZERO) {
             self.say_last_stream();
@@ -166,6 +176,23 @@ impl Turn<'_> {
             return self.end_idle();
         }
         self.sweep();
+    }
+
+    /// A frame, or a field block, took too long. Where it is a request's head the application may answer before the end.
+    fn end_late(&mut self) {
+        let Some(id) = self.connection.late_request() else {
+            return self.end(Code::ENHANCE_YOUR_CALM, "a frame took too long");
+        };
+        self.connection.clock.frame_complete();
+        self.connection.last_stream = id;
+        let mut stream = self.new_stream(id);
+        stream.receiving = Progress::Done;
+        stream.wanted = false;
+        self.connection.streams.insert(stream);
+        let event = Event::RequestLate {
+            stream: StreamId(id),
+        };
+        self.connection.events.push_back(event);
     }
 
     /// Ends the connection gracefully. A server announces GOAWAY for streams to come, goes on with

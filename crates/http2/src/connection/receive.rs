@@ -43,6 +43,12 @@ impl Reading {
         !self.partial.is_empty()
     }
 
+    /// The stream of a HEADERS frame that has not come whole.
+    pub(super) fn unfinished_headers(&self) -> Option<u32> {
+        let header = FrameHeader::parse(&self.partial)?;
+        (header.kind == kind::HEADERS).then_some(header.stream)
+    }
+
     /// The stream is gone: what is left of its DATA goes nowhere.
     pub(super) fn forget(&mut self, stream: u32) {
         if let Some(data) = self.data.as_mut().filter(|data| data.stream == stream) {

@@ -389,13 +389,50 @@ fn a_handler_may_take_its_time() {
 #[test]
 fn slow_headers_end_the_connection() {
     let timeout = Config::default().timeouts.frame;
-    for beginning in [&get(1)[..4], &get(1)[..10], &frame(HEADERS, 0, 1, GET)] {
+    // Of four bytes nobody knows that they are headers.
+    let mut engine = Engine::server(Config::default());
+    engine.feed(&get(1)[..4]);
+    assert_eq!(engine.wait(timeout / 2), []);
+    let seen = engine.wait(timeout);
+    engine.assert_ended(&seen, Code::ENHANCE_YOUR_CALM);
+    // Whoever does not end it when it is told has it ended after the same time.
+    for beginning in [&get(1)[..10], &frame(HEADERS, 0, 1, GET)] {
         let mut engine = Engine::server(Config::default());
         engine.feed(beginning);
         assert_eq!(engine.wait(timeout / 2), []);
+        assert_eq!(engine.wait(timeout), [Seen::Late(1)]);
         let seen = engine.wait(timeout);
         engine.assert_ended(&seen, Code::ENHANCE_YOUR_CALM);
     }
+}
+
+#[test]
+fn a_request_whose_headers_are_slow_can_be_answered_before_the_end() {
+    let timeout = Config::default().timeouts.frame;
+    for beginning in [&get(3)[..10], &frame(HEADERS, 0, 3, GET)] {
+        let mut engine = Engine::server(Config::default());
+        engine.feed(&get(1));
+        engine.feed(beginning);
+        assert_eq!(engine.wait(timeout), [Seen::Late(3)]);
+        let (slow, other) = (engine.stream(3), engine.stream(1));
+        engine.turn(|turn| {
+            for (stream, status) in [(other, 200), (slow, 408)] {
+                turn.send_response(stream, status, &HeaderMap::new(), true)
+                    .unwrap();
+            }
+            turn.close(Code::NO_ERROR);
+        });
+        let said = engine.said();
+        let answered = |id| said.iter().any(|it| (it.kind, it.stream) == (HEADERS, id));
+        assert!(answered(1) && answered(3), "{said:?}");
+        assert!(engine.connection.is_closed());
+    }
+    // Trailers are no head.
+    let mut engine = Engine::server(Config::default());
+    engine.feed(&frame(HEADERS, END_HEADERS, 1, POST));
+    engine.feed(&frame(HEADERS, END_STREAM, 1, &literal("a", "b")));
+    let seen = engine.wait(timeout);
+    engine.assert_ended(&seen, Code::ENHANCE_YOUR_CALM);
 }
 
 #[test]
@@ -407,6 +444,7 @@ fn headers_that_come_byte_by_byte_have_one_time_out_for_all() {
         seen.extend(engine.feed(&[byte]));
         seen.extend(engine.wait(timeout / 8));
     }
+    // Within nine bytes, of which nobody knows what they are.
     engine.assert_ended(&seen, Code::ENHANCE_YOUR_CALM);
 }
 

@@ -85,6 +85,7 @@ pub(crate) fn frames(mut bytes: &[u8]) -> Vec<Frame> {
 pub(crate) enum Seen {
     Request(u32, bool),
     TooLarge(u32),
+    Late(u32),
     Informational(u32, u16),
     Response(u32, u16, bool),
     Data(u32, usize, bool),
@@ -102,6 +103,7 @@ impl Seen {
         match event {
             Event::Request { stream, end, .. } => Seen::Request(stream.get(), *end),
             Event::RequestTooLarge { stream } => Seen::TooLarge(stream.get()),
+            Event::RequestLate { stream } => Seen::Late(stream.get()),
             Event::Informational { stream, head } => {
                 Seen::Informational(stream.get(), head.status().unwrap())
             }
@@ -183,7 +185,10 @@ impl Engine {
         let mut turn = self.connection.turn(self.now, &mut self.output);
         let (mut input, mut seen) = (bytes, Vec::new());
         while let Some(event) = turn.receive(&mut input) {
-            if let Event::Request { stream, .. } | Event::RequestTooLarge { stream } = &event {
+            if let Event::Request { stream, .. }
+            | Event::RequestTooLarge { stream }
+            | Event::RequestLate { stream } = &event
+            {
                 self.streams.push(*stream);
             }
             seen.push(Seen::of(&event));

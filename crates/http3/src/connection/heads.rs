@@ -353,9 +353,22 @@ impl Connection {
         if self.terms.role == Role::Client {
             return Err(Failure::Stream(Code::H3_EXCESSIVE_LOAD));
         }
-        let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
-        self.answer_untold(quic, id, status, Code::H3_EXCESSIVE_LOAD);
+        self.announce_unheard(quic, id, Event::RequestTooLarge { stream: id });
         Ok(())
+    }
+
+    /// Server: tells the application of a request whose head will not be heard, and reads no more of it.
+    pub(super) fn announce_unheard(
+        &mut self,
+        quic: &mut impl QuicConnection,
+        id: StreamId,
+        event: Event,
+    ) {
+        if let Some(exchange) = self.exchanges.get_mut(&id) {
+            exchange.announced = true;
+            self.events.push_back(event);
+            self.stop_reading(quic, id, Code::H3_NO_ERROR);
+        }
     }
 
     /// Server: answers a request that the application is not told of, and wants no more of it; resets it

@@ -10,6 +10,7 @@ use super::Connection;
 use super::exchange::Exchange;
 use super::repeats::{LastRequest, LastResponse};
 use crate::failure::Failure;
+use crate::receive::Receiver;
 use crate::{Code, Event, Role, StreamId};
 
 /// Content that nobody wants moves if so many bytes do within [`Limits::linger`](crate::Limits::linger).
@@ -26,6 +27,8 @@ pub(super) struct Progress {
     /// When it was last known to move, and what it had moved then.
     since: Instant,
     before: u64,
+    /// When the exchange began.
+    began: Instant,
     /// The peer of a tunnel may be silent.
     pub(super) tunnel: bool,
 }
@@ -36,6 +39,7 @@ impl Progress {
             moved: 0,
             since: now,
             before: 0,
+            began: now,
             tunnel: method == Some(&Method::CONNECT),
         }
     }
@@ -52,8 +56,8 @@ impl Connection {
         self.sweep
     }
 
-    /// Gives up exchanges that have not moved for [`Limits::stall`](crate::Limits::stall). Calls too early do
-    /// nothing.
+    /// Gives up exchanges that have not moved for [`Limits::stall`](crate::Limits::stall), and heads that are not there
+    /// after [`Limits::head`](crate::Limits::head). Calls too early do nothing.
     pub fn handle_timeout(&mut self, quic: &mut impl QuicConnection, now: Instant) {
         if self.sweep.is_none_or(|at| at > now) {
             return;
@@ -61,6 +65,7 @@ impl Connection {
         self.sweep = None;
         let role = self.terms.role;
         let (stall, least) = (self.terms.limits.stall, self.terms.limits.stall_bytes);
+        self.give_up_late_heads(quic, now);
         let mut stalled: Vec<StreamId> = Vec::new();
         for (id, exchange) in &mut self.exchanges {
             let waits = exchange.waits_for_peer(role);
@@ -84,6 +89,23 @@ impl Connection {
         }
     }
 
+    /// Server: tells of requests whose heads are not there in time.
+    fn give_up_late_heads(&mut self, quic: &mut impl QuicConnection, now: Instant) {
+        if self.terms.role == Role::Client {
+            return;
+        }
+        let limit = self.terms.limits.head.min(self.terms.limits.stall);
+        let age = |it: &Exchange| now.saturating_duration_since(it.progress.began);
+        let is_late = |it: &Exchange| age(it) >= limit && it.awaits_head();
+        let exchanges = self.exchanges.iter();
+        let late = exchanges.filter_map(|(id, it)| is_late(it).then_some(*id));
+        let mut late: Vec<StreamId> = late.collect();
+        late.sort_unstable();
+        for id in late {
+            self.announce_unheard(quic, id, Event::RequestLate { stream: id });
+        }
+    }
+
     /// Lets go of what only saves time: some 2 KiB, of which a server with many idle connections has
     /// nothing.
     fn rest(&mut self) {
@@ -99,6 +121,11 @@ impl Connection {
 }
 
 impl Exchange {
+    /// Server: whether the request's head is still to come, or waits for QPACK.
+    fn awaits_head(&self) -> bool {
+        self.receiver.as_ref().is_some_and(Receiver::in_head)
+    }
+
     /// Whether the next move is the peer's, and not our application's.
     fn waits_for_peer(&self, role: Role) -> bool {
         let receives = self.receiver.as_ref().is_some_and(|receiver| {

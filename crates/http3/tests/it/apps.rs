@@ -200,6 +200,21 @@ struct Work {
     done: bool,
 }
 
+/// Answers a request whose head was not heard, if the event tells of one.
+pub(crate) fn answer_unheard(endpoint: &mut Endpoint, connection: ConnectionHandle, event: &Event) {
+    let (stream, status) = match event {
+        Event::RequestTooLarge { stream } => (*stream, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE),
+        Event::RequestLate { stream } => (*stream, StatusCode::REQUEST_TIMEOUT),
+        _ => return,
+    };
+    let mut head = Response::new(());
+    *head.status_mut() = status;
+    let answered = endpoint.with(connection, |it, quic| {
+        it.send_response(quic, stream, &head, true)
+    });
+    answered.unwrap();
+}
+
 /// The server's application: `/bytes/N` gives N bytes, `/echo` the request's body and trailers,
 /// `/early` an answer without a look at the body, `/hints` an interim response first, `/hang` never answers,
 /// `/abort` resets, `/trickle` gives a head and no more; anything else is 204.
@@ -249,6 +264,9 @@ impl Server {
             Event::StreamReset { stream, code } => {
                 self.work.remove(&(connection, stream));
                 self.resets.push(code);
+            }
+            Event::RequestTooLarge { .. } | Event::RequestLate { .. } => {
+                answer_unheard(endpoint, connection, &event);
             }
             Event::GoAway | Event::Answered { .. } | Event::Stalled { .. } => {}
             Event::Delivered => self.delivered += 1,

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use altway_http3::Code;
+use altway_http3::{Code, Event};
 
 use crate::apps::pattern;
 use crate::misbehaviour::{
@@ -146,17 +146,46 @@ fn given_up(peer: &Raw, id: quinn_proto::StreamId) -> bool {
     stopped.any(|(stream, with)| *stream == id && with.into_inner() == code)
 }
 
+/// Whether the application was told once, and for nothing else, that a head is late, and has answered.
+fn is_late(peer: &mut Raw, id: quinn_proto::StreamId) -> bool {
+    let late = peer.events.iter();
+    let late = late.filter(|event| matches!(event, Event::RequestLate { .. }));
+    let told = late.count();
+    assert_eq!((peer.requests(), peer.reset_code()), (0, None));
+    assert!(!given_up(peer, id) && peer.lost.is_none());
+    let answer = peer.read(id).unwrap();
+    assert_eq!(told, usize::from(!answer.is_empty()));
+    told == 1
+}
+
 #[test]
 fn a_head_that_does_not_come_is_not_waited_for() {
     let mut peer = hasty();
     let head = request(&[]);
     let id = peer.bi(&head[..5]);
-    assert!(!given_up(&peer, id));
+    assert!(!is_late(&mut peer, id));
     peer.write_now(id, &head[5..6]);
     peer.run();
-    assert!(given_up(&peer, id));
-    assert_eq!(peer.requests(), 0);
-    assert_eq!(peer.reset_code(), None, "the application never knew of it");
+    assert!(is_late(&mut peer, id));
+    // What comes of it is dropped, and others go on.
+    peer.write(id, &head[6..]);
+    peer.bi(&head);
+    assert_eq!(peer.requests(), 1);
+}
+
+#[test]
+fn a_head_has_its_time_however_much_of_it_comes() {
+    let mut peer = Raw::client_with(|server, _| {
+        server.limits.head = Duration::from_secs(3);
+        server.limits.max_field_section_size = 64 << 10;
+    });
+    let id = peer.bi(&unfinished(2_000));
+    for _ in 0..2 {
+        assert!(!is_late(&mut peer, id));
+        peer.write(id, &[0; 2_000]);
+    }
+    peer.run();
+    assert!(is_late(&mut peer, id));
 }
 
 #[test]
@@ -166,7 +195,7 @@ fn a_section_whose_entries_do_not_come_is_not_waited_for() {
     for _ in 0..4 {
         peer.run();
     }
-    assert!(given_up(&peer, id));
+    assert!(is_late(&mut peer, id));
 }
 
 #[test]

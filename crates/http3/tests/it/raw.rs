@@ -12,6 +12,7 @@ use http::HeaderMap;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{ConnectionError, DatagramEvent, Dir, StreamEvent, StreamId, VarInt};
 
+use crate::apps;
 use crate::pair::{CLIENT, SERVER};
 use crate::tls;
 
@@ -334,7 +335,10 @@ impl Raw {
             self.connection = connection;
             match event {
                 Event::Closed { reason } => self.closed = Some(reason),
-                event => self.events.push(event),
+                event => {
+                    apps::answer_unheard(&mut self.endpoint, connection, &event);
+                    self.events.push(event);
+                }
             }
         }
     }

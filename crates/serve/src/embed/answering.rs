@@ -2,8 +2,8 @@
 
 use super::early_hints::Hints;
 use crate::request::handler::Pending;
-use http::HeaderMap;
-use std::future::{pending, poll_fn};
+use http::{HeaderMap, StatusCode};
+use std::future::pending;
 use std::task::{Context, Poll};
 
 /// An answer that takes more than a moment, with a `T` as its final response.
@@ -16,8 +16,8 @@ pub(crate) struct Answering<T> {
 
 /// What there is to send next.
 pub(crate) enum Step<T> {
-    /// Fields of a 103 response (RFC 8297). More steps follow.
-    Hints(HeaderMap),
+    /// Status and fields of an interim response. More steps follow.
+    Interim(StatusCode, HeaderMap),
     /// The final response, which is the last step.
     Response(T),
 }
@@ -37,27 +37,18 @@ impl<T: 'static> Answering<T> {
             Some(response) => Poll::Ready(*response),
             None => self.response.as_mut().poll(cx),
         };
-        let Some(fields) = self.hints.next(cx) else {
+        let Some((status, fields)) = self.hints.next(cx) else {
             return response.map(Step::Response);
         };
         if let Poll::Ready(response) = response {
             self.ready = Some(Box::new(response));
         }
-        Poll::Ready(Step::Hints(fields))
+        Poll::Ready(Step::Interim(status, fields))
     }
 
     /// The answer for another [`poll_step`](Self::poll_step); what stays behind never gives anything.
     pub(crate) fn take(&mut self) -> Self {
         let nothing = Self::new(Box::pin(pending()), Hints::none());
         std::mem::replace(self, nothing)
-    }
-
-    /// The final response, for a protocol that sends no hints.
-    pub(crate) async fn response(mut self) -> T {
-        loop {
-            if let Step::Response(response) = poll_fn(|cx| self.poll_step(cx)).await {
-                return response;
-            }
-        }
     }
 }

@@ -1,6 +1,7 @@
-//! 103 (Early Hints, RFC 8297): fields that a handler has its client see before the response.
+//! Interim responses: fields that a handler has its client see before the response, with 103 (Early Hints, RFC 8297)
+//! or another status that the client has asked for.
 
-use http::HeaderMap;
+use http::{HeaderMap, StatusCode, Version};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
@@ -10,8 +11,9 @@ const MAX_HINTS: usize = 8;
 
 /// Sends 103 responses ahead of the response to a request: found in the request's extensions.
 ///
-/// Over HTTP/2 and HTTP/3. Over HTTP/1.1 the engine has no way to send one, and RFC 8297 section 3 warns of
-/// clients that take it for the response: there [`send`](Self::send) fails, and nothing else happens.
+/// Over HTTP/2 and HTTP/3. Of HTTP/1.1 RFC 8297 section 3 warns that clients take one for the response: there
+/// [`send`](Self::send) fails, and nothing else happens. [`send_interim`](Self::send_interim) is for what the
+/// client has asked for.
 ///
 /// ```
 /// use altway_serve::EarlyHints;
@@ -26,15 +28,22 @@ const MAX_HINTS: usize = 8;
 /// }
 /// ```
 #[derive(Debug, Clone)]
-pub struct EarlyHints(Option<Arc<Mutex<Queue>>>);
+pub struct EarlyHints {
+    /// `None`: the protocol has no interim responses (RFC 9110 section 15.2).
+    queue: Option<Arc<Mutex<Queue>>>,
+    takes_hints: bool,
+}
 
 /// Why hints were not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EarlyHintsError {
-    /// The request came over HTTP/1.1.
+    /// The request came over HTTP/1.1, or is for another status over HTTP/1.0.
     #[error("early hints are sent over HTTP/2 and HTTP/3 only")]
     Unsupported,
+    /// The status is none of an interim response, or one that the server sends by itself (100, 101).
+    #[error("the status is none of an interim response")]
+    NotInterim,
     /// The response has begun, or its client is gone.
     #[error("the response has begun: it is too late for early hints")]
     TooLate,
@@ -44,10 +53,12 @@ pub enum EarlyHintsError {
 }
 
 impl EarlyHints {
-    /// A handle that can send if `supported`, and what it sends.
-    pub(super) fn new(supported: bool) -> (Self, Hints) {
-        let queue = supported.then(Arc::default);
-        (Self(queue.clone()), Hints(queue))
+    /// A handle that can send what a protocol takes, and what it sends.
+    pub(super) fn new(version: Version) -> (Self, Hints) {
+        let queue = (version >= Version::HTTP_11).then(Arc::default);
+        let hints = Hints(queue.clone());
+        let takes_hints = version >= Version::HTTP_2;
+        (Self { queue, takes_hints }, hints)
     }
 
     /// Sends a 103 response with `fields`, usually Link. Returns at once; what is sent before the handler
@@ -56,7 +67,31 @@ impl EarlyHints {
     /// # Errors
     /// [`EarlyHintsError`].
     pub fn send(&self, fields: HeaderMap) -> Result<(), EarlyHintsError> {
-        let queue = self.0.as_ref().ok_or(EarlyHintsError::Unsupported)?;
+        match self.takes_hints {
+            true => self.queue(StatusCode::EARLY_HINTS, fields),
+            false => Err(EarlyHintsError::Unsupported),
+        }
+    }
+
+    /// Sends an interim response of another status (RFC 9110 section 15.2), as [`send`](Self::send) does, to a client
+    /// that has asked for it: over HTTP/1.1 as well. What the response overtakes there is not sent.
+    ///
+    /// # Errors
+    /// [`EarlyHintsError`].
+    pub fn send_interim(
+        &self,
+        status: StatusCode,
+        fields: HeaderMap,
+    ) -> Result<(), EarlyHintsError> {
+        match status.as_u16() {
+            103 => self.send(fields),
+            102..200 => self.queue(status, fields),
+            _ => Err(EarlyHintsError::NotInterim),
+        }
+    }
+
+    fn queue(&self, status: StatusCode, fields: HeaderMap) -> Result<(), EarlyHintsError> {
+        let queue = self.queue.as_ref().ok_or(EarlyHintsError::Unsupported)?;
         let mut queue = lock(queue);
         if queue.closed {
             return Err(EarlyHintsError::TooLate);
@@ -65,7 +100,7 @@ impl EarlyHints {
             return Err(EarlyHintsError::TooMany);
         }
         queue.sent += 1;
-        queue.waiting.push_back(fields);
+        queue.waiting.push_back((status, fields));
         let waker = queue.waker.take();
         // The connection may look at once.
         drop(queue);
@@ -79,7 +114,7 @@ impl EarlyHints {
 #[derive(Debug, Default)]
 struct Queue {
     /// [`MAX_HINTS`] at most.
-    waiting: VecDeque<HeaderMap>,
+    waiting: VecDeque<(StatusCode, HeaderMap)>,
     sent: usize,
     closed: bool,
     waker: Option<Waker>,
@@ -96,7 +131,7 @@ impl Hints {
     }
 
     /// What is to be sent next. With `None` the task is woken when there is something.
-    pub(super) fn next(&mut self, cx: &Context<'_>) -> Option<HeaderMap> {
+    pub(super) fn next(&mut self, cx: &Context<'_>) -> Option<(StatusCode, HeaderMap)> {
         let mut queue = lock(self.0.as_ref()?);
         let next = queue.waiting.pop_front();
         if next.is_none() {
@@ -130,7 +165,7 @@ mod tests {
 
     #[test]
     fn hints_come_in_order_and_are_bounded() {
-        let (handle, mut hints) = EarlyHints::new(true);
+        let (handle, mut hints) = EarlyHints::new(Version::HTTP_2);
         let cx = Context::from_waker(Waker::noop());
         let numbered = |n: usize| HeaderMap::from_iter([(http::header::LINK, n.into())]);
         for n in 0..MAX_HINTS {
@@ -138,19 +173,37 @@ mod tests {
         }
         assert_eq!(handle.send(numbered(9)), Err(EarlyHintsError::TooMany));
         for n in 0..MAX_HINTS {
-            assert_eq!(hints.next(&cx), Some(numbered(n)));
+            assert_eq!(
+                hints.next(&cx),
+                Some((StatusCode::EARLY_HINTS, numbered(n)))
+            );
         }
         assert_eq!(hints.next(&cx), None);
     }
 
     #[test]
     fn hints_that_nobody_sends_are_refused() {
-        let (handle, hints) = EarlyHints::new(true);
+        let (handle, hints) = EarlyHints::new(Version::HTTP_3);
         drop(hints);
         let refused = handle.send(HeaderMap::new());
         assert_eq!(refused, Err(EarlyHintsError::TooLate));
-        let (handle, _hints) = EarlyHints::new(false);
+        let (handle, mut hints) = EarlyHints::new(Version::HTTP_11);
         let refused = handle.send(HeaderMap::new());
+        assert_eq!(refused, Err(EarlyHintsError::Unsupported));
+        let asked_for = StatusCode::from_u16(104).unwrap();
+        assert_eq!(handle.send_interim(asked_for, HeaderMap::new()), Ok(()));
+        let cx = Context::from_waker(Waker::noop());
+        assert_eq!(hints.next(&cx), Some((asked_for, HeaderMap::new())));
+        for (status, error) in [
+            (StatusCode::EARLY_HINTS, EarlyHintsError::Unsupported),
+            (StatusCode::CONTINUE, EarlyHintsError::NotInterim),
+            (StatusCode::SWITCHING_PROTOCOLS, EarlyHintsError::NotInterim),
+            (StatusCode::OK, EarlyHintsError::NotInterim),
+        ] {
+            assert_eq!(handle.send_interim(status, HeaderMap::new()), Err(error));
+        }
+        let (handle, _hints) = EarlyHints::new(Version::HTTP_10);
+        let refused = handle.send_interim(asked_for, HeaderMap::new());
         assert_eq!(refused, Err(EarlyHintsError::Unsupported));
     }
 }

@@ -5,7 +5,7 @@ use crate::request::handler::Peer;
 use crate::request::upgrade::Upgrade;
 use crate::{ClientCertificate, EarlyData, RequestBody};
 use http::header::HOST;
-use http::{HeaderValue, Request, Version};
+use http::{HeaderValue, Request};
 
 /// The circumstances of a request that are not in it: what a [`tower_service::Service`] finds in the request's
 /// extensions, and a [`Responder`](crate::Responder) is given beside it.
@@ -42,8 +42,7 @@ impl Circumstances {
         {
             request.headers_mut().insert(HOST, host);
         }
-        let takes_hints = request.version() >= Version::HTTP_2;
-        let (early_hints, hints) = EarlyHints::new(takes_hints);
+        let (early_hints, hints) = EarlyHints::new(request.version());
         let circumstances = Self {
             peer,
             early_hints,
@@ -78,6 +77,7 @@ fn host_and_port(authority: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::Version;
 
     fn introduced(uri: &str, host: Option<&str>) -> Option<String> {
         let mut request = Request::get(uri).version(Version::HTTP_2);

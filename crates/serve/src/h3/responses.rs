@@ -151,6 +151,15 @@ impl Responses {
                 Event::Writable { stream } => {
                     self.with(handle, endpoint, |it, means| it.send(stream, means));
                 }
+                Event::RequestTooLarge { stream } => {
+                    let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+                    let unheard = (status, Incident::RefusedRequest);
+                    self.respond_unheard((handle, stream), unheard, endpoint);
+                }
+                Event::RequestLate { stream } => {
+                    let unheard = (StatusCode::REQUEST_TIMEOUT, Incident::SlowClient);
+                    self.respond_unheard((handle, stream), unheard, endpoint);
+                }
                 Event::Answered { status, .. } => answered_below(endpoint, handle, status),
                 Event::Stalled { .. } => record(endpoint, handle, Incident::SlowClient),
                 Event::StreamReset { stream, .. } => self.cancelled((handle, stream), endpoint),
@@ -319,6 +328,19 @@ impl Responses {
                     exchanges.ask(stream, head.map(|()| body), means);
                 }
             }
+        });
+    }
+
+    /// Answers a request whose head was not heard to its end.
+    fn respond_unheard(
+        &mut self,
+        (handle, stream): Key,
+        (status, incident): (StatusCode, Incident),
+        endpoint: &mut Endpoint,
+    ) {
+        self.with(handle, endpoint, |exchanges, means| {
+            let response = exchanges.requests.unheard(status, incident, means.now);
+            exchanges.respond(stream, response, means);
         });
     }
 

@@ -61,12 +61,6 @@ impl Content {
         })
     }
 
-    /// Checks whether anything but files is among the targets.
-    pub(crate) fn has_handlers(&self) -> bool {
-        let mut targets = self.targets.iter();
-        targets.any(|target| matches!(target, Target::Handler(_)))
-    }
-
     /// The target that answers a request for that authority and target (path and query).
     ///
     /// # Errors

@@ -18,7 +18,7 @@ use crate::request::prepared::Prepared;
 use crate::request::requests::{Answer, Answered, Now, Requests};
 use crate::request::upload::Report;
 use crate::selection::visit::Complete;
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
@@ -99,11 +99,13 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
         request: Request<RequestBody>,
         means: &mut Means<'_, C>,
     ) {
+        // Whoever asks for a tunnel sends nothing, and no end, before it has its answer.
+        let may_wait = !C::ANSWERS_EARLY && request.method() != Method::CONNECT;
         match self.requests.ask(request, means.now) {
             Answer::Now(response) => {
                 let upload = means.pending.upload(means.carrier.key(stream));
                 match upload {
-                    Some(receiving) if !C::ANSWERS_EARLY => receiving.answer_later(response),
+                    Some(receiving) if may_wait => receiving.answer_later(response),
                     _ => self.respond(stream, response, means),
                 }
             }
@@ -132,9 +134,8 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
         means: &mut Means<'_, C>,
     ) {
         match ready {
-            Ready::Hints(answering, fields) => {
-                let carrier = &mut means.carrier;
-                carrier.send_informational(stream, StatusCode::EARLY_HINTS, fields);
+            Ready::Interim(answering, status, fields) => {
+                means.carrier.send_informational(stream, status, fields);
                 self.await_response(stream, answering, means);
             }
             Ready::Response(answered) => {

@@ -16,7 +16,7 @@ use crate::request::upload::{Report, Upload, upload};
 use bytes::Bytes;
 use futures_util::future::{AbortHandle, Abortable};
 use futures_util::stream::{FuturesUnordered, Stream as _};
-use http::{HeaderMap, Request, Response, header};
+use http::{HeaderMap, Request, Response, StatusCode, header};
 use http_body::{Body as _, Frame};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -66,8 +66,8 @@ pub(crate) enum Taken {
 
 /// What an exchange goes on with.
 pub(crate) enum Ready {
-    /// Fields of a 103, and the response that is still waited for.
-    Hints(Answering<Answered>, HeaderMap),
+    /// An interim response, and the one that is still waited for.
+    Interim(Answering<Answered>, StatusCode, HeaderMap),
     Response(Answered),
     /// The body, and what [`http_body::Body::poll_frame`] gave.
     Frame(Body, Option<Result<Frame<Bytes>, BoxError>>),
@@ -357,7 +357,9 @@ impl Work {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ready> {
         match self {
             Self::Respond(answering) => match ready!(answering.poll_step(cx)) {
-                Step::Hints(fields) => Poll::Ready(Ready::Hints(answering.take(), fields)),
+                Step::Interim(status, fields) => {
+                    Poll::Ready(Ready::Interim(answering.take(), status, fields))
+                }
                 Step::Response(response) => Poll::Ready(Ready::Response(response)),
             },
             Self::Frame(body) => {

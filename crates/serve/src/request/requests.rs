@@ -323,8 +323,8 @@ impl<I> Requests<I> {
         self.complete((asked.logged, asked.began), response, now)
     }
 
-    /// Answers a request whose head was not heard to its end, which is the `incident`. The access log tells of it without
-    /// method and path.
+    /// Answers a request whose head was not heard to its end, which is the `incident`: without content, for its method is
+    /// not known and may be HEAD. The access log tells of it without method and path.
     pub(crate) fn unheard(
         &mut self,
         status: StatusCode,
@@ -336,7 +336,11 @@ impl<I> Requests<I> {
         self.certificate = None;
         let log = self.responder.service.log.as_ref();
         let logged = log.map(|_| Arc::new(LoggedHead::unknown()));
-        self.complete((logged, now.instant), files::page(status), now)
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+        self.complete((logged, now.instant), response, now)
     }
 
     /// Counts a request that the protocol has answered by itself, without our fields. The access log has nothing

@@ -137,11 +137,6 @@ impl Content {
 }
 
 impl Service {
-    /// Whether anything but files is served.
-    pub(crate) fn has_handlers(&self) -> bool {
-        self.current.get().content.has_handlers()
-    }
-
     /// What is known of clients, where there is something to offer them.
     pub(crate) fn selection(&self) -> Option<&Selection> {
         self.selection.as_ref()

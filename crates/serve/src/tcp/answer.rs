@@ -1,13 +1,15 @@
 //! The answer to a request over HTTP/1.1, as hyper asks for it.
 
 use crate::RequestBody;
+use crate::embed::Step;
 use crate::request::body::Body;
 use crate::request::requests::{Answer, Now, Requests, Screened};
 use crate::selection::counters::Counters;
-use http::Response;
+use http::{HeaderMap, Response, StatusCode};
 use hyper::body::Incoming;
 use std::cell::RefCell;
 use std::convert::Infallible;
+use std::future::poll_fn;
 
 /// The answer to a request over HTTP/1.1. `body`: what makes its body one that services read.
 pub(super) fn answer(
@@ -28,16 +30,22 @@ pub(super) fn answer(
     }
 }
 
-/// Waits for an answer, and makes it one that can be sent.
+/// Waits for an answer, and makes it one that can be sent. What precedes it is given to `interim`.
 pub(super) async fn finished(
     answer: Answer,
     requests: &RefCell<Requests<Infallible>>,
+    mut interim: impl FnMut(StatusCode, &HeaderMap),
 ) -> Response<Body> {
-    match answer {
-        Answer::Now(response) => response,
-        Answer::Later(answering) => {
-            let answered = answering.response().await;
-            requests.borrow_mut().finish(answered, Now::read())
+    let mut answering = match answer {
+        Answer::Now(response) => return response,
+        Answer::Later(answering) => answering,
+    };
+    loop {
+        match poll_fn(|cx| answering.poll_step(cx)).await {
+            Step::Interim(status, fields) => interim(status, &fields),
+            Step::Response(answered) => {
+                return requests.borrow_mut().finish(answered, Now::read());
+            }
         }
     }
 }

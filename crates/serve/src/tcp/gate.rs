@@ -8,8 +8,10 @@
 
 use crate::held::{Held, HeldBytes, UNFINISHED_HEAD};
 use crate::incidents::Incident;
+use crate::tcp::unheard::write_head;
 use altway_message::{Refusal, Rules, Scanner, Scheme};
-use http::StatusCode;
+use bytes::{Buf as _, BytesMut};
+use http::{HeaderMap, StatusCode};
 use std::cell::RefCell;
 use std::io;
 use std::pin::Pin;
@@ -38,6 +40,9 @@ struct State {
     is_too_large: bool,
     /// The latest bytes of a response have not all been taken.
     has_unsent: bool,
+    /// Interim responses that hyper knows nothing of, and whether any of it has left.
+    interim: BytesMut,
+    has_begun: bool,
 }
 
 impl Gate {
@@ -50,6 +55,8 @@ impl Gate {
             held: share.holder(),
             is_too_large: false,
             has_unsent: false,
+            interim: BytesMut::new(),
+            has_begun: false,
         })))
     }
 
@@ -76,6 +83,47 @@ impl Gate {
         }
         let is_slow = is_late && state.scanner.kept() > 0;
         is_slow.then_some((StatusCode::REQUEST_TIMEOUT, Incident::SlowClient))
+    }
+
+    /// Has an interim response leave before the next response, as soon as hyper has nothing to say.
+    pub(super) fn precede(&self, status: StatusCode, fields: &HeaderMap) {
+        write_head(&mut self.0.borrow_mut().interim, status, fields);
+    }
+
+    /// The next response is there: an interim one that has not begun to leave is of no use any more.
+    pub(super) fn overtake(&self) {
+        let mut state = self.0.borrow_mut();
+        if !state.has_begun {
+            state.interim = BytesMut::new();
+        }
+    }
+
+    /// Sends the interim responses, or goes on with them.
+    fn poll_interim<S: AsyncWrite + Unpin>(
+        &self,
+        stream: &mut S,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut state = self.0.borrow_mut();
+        while !state.interim.is_empty() {
+            let written = ready!(Pin::new(&mut *stream).poll_write(cx, &state.interim))?;
+            state.interim.advance(written);
+            state.has_begun = !state.interim.is_empty();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Finishes an interim response of which a part has left.
+    fn poll_begun<S: AsyncWrite + Unpin>(
+        &self,
+        stream: &mut S,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        let has_begun = self.0.borrow().has_begun;
+        match has_begun {
+            true => self.poll_interim(stream, cx),
+            false => Poll::Ready(Ok(())),
+        }
     }
 
     /// Notes whether a write has taken all that it was given.
@@ -162,8 +210,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gated<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.gate.wrote(&written, bytes.len());
+        let Self { stream, gate } = &mut *self;
+        ready!(gate.poll_begun(stream, cx))?;
+        let written = Pin::new(stream).poll_write(cx, bytes);
+        gate.wrote(&written, bytes.len());
         written
     }
 
@@ -172,9 +222,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gated<S> {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        let Self { stream, gate } = &mut *self;
+        ready!(gate.poll_begun(stream, cx))?;
+        let written = Pin::new(stream).poll_write_vectored(cx, slices);
         let given = slices.iter().map(|slice| slice.len()).sum();
-        self.gate.wrote(&written, given);
+        gate.wrote(&written, given);
         written
     }
 
@@ -182,8 +234,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gated<S> {
         self.stream.is_write_vectored()
     }
 
+    /// hyper asks for it when it has written all that it had: what it had not begun to say may wait for what
+    /// precedes it.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        let Self { stream, gate } = &mut *self;
+        ready!(gate.poll_interim(stream, cx))?;
+        Pin::new(stream).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -63,8 +63,9 @@ pub(super) fn config(setup: &Setup, listener: &ListenerConfig) -> Arc<http2::Con
         max_concurrent_streams: limits.max_concurrent_requests,
         max_header_list_size: 2 * MAX_HEAD_BYTES as u32,
         scheme: Some(listener.scheme),
-        // For WebSockets (RFC 8441); there are none among files.
-        extended_connect: setup.service.has_handlers(),
+        // For WebSockets (RFC 8441): always, for what is said at a connection's beginning has to hold for services that
+        // a reload adds.
+        extended_connect: true,
         ..http2::Config::default()
     };
     if listener.tls.is_some() {

@@ -2,8 +2,9 @@
 //! would answer the one by itself and the other not at all, is gone by then.
 
 use crate::request::body::Body;
-use http::Response;
+use bytes::BytesMut;
 use http::header::{CONNECTION, HeaderValue};
+use http::{HeaderMap, Response, StatusCode};
 use http_body_util::BodyExt;
 use std::io;
 use std::time::Duration;
@@ -12,6 +13,21 @@ use tokio::time::timeout;
 
 /// How long the client may take to take it.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Writes a response's head over HTTP/1.1 (RFC 9112 section 4).
+pub(super) fn write_head(out: &mut BytesMut, status: StatusCode, fields: &HeaderMap) {
+    let reason = match status.as_u16() {
+        104 => "Upload Resumption Supported",
+        _ => status.canonical_reason().unwrap_or_default(),
+    };
+    out.extend_from_slice(format!("HTTP/1.1 {} {reason}\r\n", status.as_u16()).as_bytes());
+    for (name, value) in fields {
+        for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+            out.extend_from_slice(part);
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+}
 
 /// Sends a small response, the connection's last.
 ///
@@ -25,16 +41,8 @@ pub(super) async fn send(
     head.headers
         .insert(CONNECTION, HeaderValue::from_static("close"));
     let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
-    let status = head.status;
-    let reason = status.canonical_reason().unwrap_or_default();
-    let mut message = format!("HTTP/1.1 {} {reason}\r\n", status.as_u16()).into_bytes();
-    for (name, value) in &head.headers {
-        message.extend_from_slice(name.as_str().as_bytes());
-        message.extend_from_slice(b": ");
-        message.extend_from_slice(value.as_bytes());
-        message.extend_from_slice(b"\r\n");
-    }
-    message.extend_from_slice(b"\r\n");
+    let mut message = BytesMut::new();
+    write_head(&mut message, head.status, &head.headers);
     message.extend_from_slice(&body);
     let sent = async {
         stream.write_all(&message).await?;

@@ -7,7 +7,10 @@ use axum::Router;
 use bytes::Bytes;
 use http::{Request, Version};
 use http_body_util::Empty;
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer,
+    KeyIdMethod, KeyPair, RevokedCertParams, SerialNumber, date_time_ymd,
+};
 use rustls::HandshakeKind::{Full, Resumed};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -42,6 +45,7 @@ struct Authority {
 struct Identity {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
+    serial: SerialNumber,
 }
 
 impl Authority {
@@ -63,12 +67,41 @@ impl Authority {
     fn sign(&self, name: &str) -> Identity {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.distinguished_name.push(DnType::CommonName, name);
+        let serial = SerialNumber::from_slice(name.as_bytes());
+        params.serial_number = Some(serial.clone());
         let key = KeyPair::generate().unwrap();
         let signed = params.signed_by(&key, &self.issuer).unwrap();
         Identity {
             chain: vec![signed.der().clone()],
             key: PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).unwrap(),
+            serial,
         }
+    }
+
+    /// The same, with a list of revoked certificates that is in its time to the end of a year.
+    fn auth_with_list(&self, revoked: &Identity, year: i32, is_pem: bool) -> ClientAuth {
+        let revoked = RevokedCertParams {
+            serial_number: revoked.serial.clone(),
+            revocation_time: date_time_ymd(2020, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let list = CertificateRevocationListParams {
+            this_update: date_time_ymd(2020, 1, 1),
+            next_update: date_time_ymd(year, 12, 31),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: vec![revoked],
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let list = list.signed_by(&self.issuer).unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        match is_pem {
+            true => std::fs::write(file.path(), list.pem().unwrap()).unwrap(),
+            false => std::fs::write(file.path(), list.der()).unwrap(),
+        }
+        let files = [file.path().to_path_buf()];
+        self.auth().with_revocation(&files).unwrap()
     }
 }
 
@@ -140,7 +173,7 @@ impl Bench {
             .unwrap()
             .with_root_certificates(self.roots.clone());
         let mut config = match identity {
-            Some(Identity { chain, key }) => builder
+            Some(Identity { chain, key, .. }) => builder
                 .with_client_auth_cert(chain.clone(), key.clone_key())
                 .unwrap(),
             None => builder.with_no_client_auth(),
@@ -348,4 +381,35 @@ async fn the_log_says_whose_certificate_it_was() {
         .collect();
     assert_eq!(open.len(), WAYS.len(), "{text}");
     assert!(open.iter().all(|line| !line.contains("subject=")), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_list_revokes_is_good_no_longer_from_a_reload_on_and_nothing_is_by_an_old_list() {
+    let bench = Bench::new(None);
+    let (alice, carol) = (bench.staff.sign("alice"), bench.staff.sign("carol"));
+    let address = bench.server.address;
+    let by = |auth: ClientAuth| {
+        let certificates = bench.certificates.clone();
+        let certificates = certificates.with_client_auth(["closed.test"], Some(&auth));
+        bench.server.replace_certificates(certificates);
+    };
+    for is_pem in [true, false] {
+        by(bench.staff.auth());
+        let connect =
+            |identity| H3::connect_as("closed.test", address, bench.tls(Way::Http3, identity));
+        let (mut of_alice, mut of_carol) = (connect(Some(&alice)), connect(Some(&carol)));
+        assert_eq!(ask_over_h3(&mut of_alice, "closed.test").0, 200);
+        assert_eq!(ask_over_h3(&mut of_carol, "closed.test").0, 200);
+        by(bench.staff.auth_with_list(&alice, 2200, is_pem));
+        assert_eq!(ask_over_h3(&mut of_alice, "closed.test").0, 403);
+        assert_eq!(ask_over_h3(&mut of_carol, "closed.test").0, 200);
+        for way in WAYS {
+            let found = bench.ask(way, "closed.test", "closed.test", Some(&carol));
+            assert_eq!(found.await.0, 200, "{way:?}");
+        }
+        let tls = Arc::new(bench.tls(Way::Http1OverTls12, Some(&alice)));
+        assert!(soon(bench.connect("closed.test", &tls)).await.is_err());
+        by(bench.staff.auth_with_list(&alice, 2021, is_pem));
+        assert_eq!(ask_over_h3(&mut of_carol, "closed.test").0, 403);
+    }
 }

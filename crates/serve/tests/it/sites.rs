@@ -2,12 +2,15 @@
 //! connections go on.
 
 use crate::common::h3::H3;
+use crate::common::websocket::ALL;
 use crate::common::{Running, alt_svc, h1, h2, read, soon};
+use altway_serve::ws::{WebSocket, WebSocketUpgrade};
 use altway_serve::{
     Certificates, Dispatch, Error, Files, HostPolicy, Protocols, Security, Site, certs,
 };
 use bytes::Bytes;
-use http::Request;
+use futures_util::{SinkExt as _, StreamExt as _};
+use http::{HeaderMap, Request};
 use http_body_util::Empty;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -17,6 +20,7 @@ use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+use tokio_tungstenite::tungstenite::Message;
 
 /// The first site has `a.test`, the second `b.test`, the third all that lies below `/app/`.
 #[derive(Debug)]
@@ -133,6 +137,36 @@ async fn a_new_site_answers_the_next_request_of_connections_that_are_there() {
             let (_, _, body) = over_h3.ask(request().map(|_| Bytes::new()));
             assert_eq!(body, expected.as_bytes(), "{round}");
         }
+    }
+}
+
+/// `/ws` sends back what it is sent.
+fn echo() -> Site {
+    let echo = async |upgrade: WebSocketUpgrade| {
+        upgrade.on_upgrade(async |mut socket: WebSocket| {
+            while let Some(Ok(message)) = socket.recv().await {
+                let _ = socket.send(message).await;
+            }
+        })
+    };
+    Site::service(axum::Router::new().route("/ws", axum::routing::any(echo)))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_that_a_reload_adds_has_websockets_over_every_protocol_and_files_refuse_them() {
+    let folders = folders();
+    let server = Running::tls(|options| options.site = Site::files(folders[0].path()));
+    for over in ALL {
+        let refused = soon(over.open(&server, "/ws", HeaderMap::new())).await;
+        let status = refused.head.status().as_u16();
+        assert!(matches!(status, 404 | 405), "{over:?}: {status}");
+    }
+    server.replace_site(&echo()).unwrap();
+    for over in ALL {
+        let (mut socket, _gone) = over.connect(&server, "/ws").await;
+        soon(socket.send(Message::text("hello"))).await.unwrap();
+        let answer = soon(socket.next()).await.unwrap().unwrap();
+        assert_eq!(answer, Message::text("hello"), "{over:?}");
     }
 }
 

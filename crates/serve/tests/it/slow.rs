@@ -1,7 +1,8 @@
 //! Clients that are slower than they may be, and what is too large for every protocol: ended alike, and counted.
 
+use super::gate::{PREFACE, frame, http2_answer, http3_status};
 use crate::common::access_log::Lines;
-use crate::common::{Content, Running, alt_svc, get, h1, h2, h3::H3, read, soon};
+use crate::common::{Content, Running, alt_svc, get, h1, h2, h3::H3, raw::Raw, read, soon};
 use altway_serve::{AccessLog, Options, Policy, RequestBody, Site};
 use bytes::Bytes;
 use http::{Request, Response};
@@ -153,17 +154,21 @@ async fn heads_that_are_too_large_for_every_protocol_are_answered_431_and_counte
     let first = soon(over_h2.send_request(ask().body(empty).unwrap())).await;
     soon(read(first.unwrap())).await;
     let two = soon(over_h2.send_request(request().body(empty).unwrap())).await;
-    for refused in [one.unwrap(), two.unwrap()] {
-        let version = refused.version();
-        assert_eq!(refused.status(), 431, "{version:?}");
-        assert_eq!(refused.headers()["server"], "altway", "{version:?}");
-        assert!(refused.headers().contains_key("date"), "{version:?}");
-        assert!(alt_svc(&refused).is_some(), "{version:?}");
-    }
     let mut over_h3 = H3::connect(&server);
     // One that has heard what the server takes would not send it.
-    let (_, head, _) = over_h3.ask(request().body(Bytes::new()).unwrap());
-    assert_eq!(head.status(), 431);
+    let (_, three, content) = over_h3.ask(request().body(Bytes::new()).unwrap());
+    assert!(content.is_empty(), "it may have been a HEAD");
+    let fields = |refused: Response<hyper::body::Incoming>| refused.map(drop);
+    for (version, refused) in [fields(one.unwrap()), fields(two.unwrap()), three]
+        .into_iter()
+        .enumerate()
+    {
+        assert_eq!(refused.status(), 431, "{version}");
+        assert_eq!(refused.headers()["server"], "altway", "{version}");
+        assert_eq!(refused.headers()["content-length"], "0", "{version}");
+        assert!(refused.headers().contains_key("date"), "{version}");
+        assert!(alt_svc(&refused).is_some() || version == 2, "{version}");
+    }
     wait_for(&server, "refused request", 3);
     let metrics = server.monitor().metrics();
     assert!(
@@ -176,7 +181,7 @@ async fn heads_that_are_too_large_for_every_protocol_are_answered_431_and_counte
     drop((over_h1, over_h2, over_h3, server));
     let text = lines.text();
     let said = "method=- path=\"\" status=431 ";
-    assert_eq!(text.matches(said).count(), 2, "over TCP: {text}");
+    assert_eq!(text.matches(said).count(), 3, "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -204,4 +209,39 @@ async fn a_head_that_does_not_come_to_its_end_is_counted_and_an_idle_connection_
         assert!(rest.contains(&format!("\r\n{field}")), "{rest}");
     }
     wait_for(&server, "slow client", 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_head_that_does_not_come_to_its_end_is_answered_408_and_logged_over_every_protocol() {
+    let lines = Lines::default();
+    let log = AccessLog::new(lines.clone()).unwrap();
+    let server = Running::tls(|options| {
+        options.threads = NonZeroUsize::MIN;
+        options.access_log = Some(log);
+        options.limits.header_timeout = Duration::from_millis(700);
+    });
+    let mut over_h1 = server.connect_tls(&[b"http/1.1"]).await;
+    over_h1.write_all(b"GET / HTTP/1.1\r\nx: ").await.unwrap();
+    let mut over_h2 = server.connect_tls(&[b"h2"]).await;
+    let head = frame(1, 5, &[0x82, 0x87, 0x84]);
+    let begun = [PREFACE, &head[..head.len() - 1]].concat();
+    over_h2.write_all(&begun).await.unwrap();
+    let mut over_h3 = Raw::new(&server);
+    // HEADERS of 16 bytes, of which two come.
+    let stream = over_h3.begin(&[1, 16, 0, 0]);
+    let three = over_h3.answer(stream);
+    assert_eq!(http3_status(&three), "408");
+    assert_eq!(soon(http2_answer(over_h2)).await, "408");
+    let mut one = String::new();
+    let _ = soon(over_h1.read_to_string(&mut one)).await;
+    assert!(one.starts_with("HTTP/1.1 408 "), "{one}");
+    wait_for(&server, "slow client", 3);
+    drop((over_h1, over_h3));
+    server.ask_to_stop();
+    server.join().unwrap();
+    let text = lines.text();
+    for protocol in ["h1", "h2", "h3"] {
+        let said = format!("protocol={protocol} method=- path=\"\" status=408 bytes=0");
+        assert_eq!(text.matches(&said).count(), 1, "{protocol}: {text}");
+    }
 }

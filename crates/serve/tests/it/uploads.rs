@@ -13,6 +13,8 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 const PROTOCOLS: [&str; 3] = ["http1.1", "http2", "http3"];
 
@@ -323,6 +325,108 @@ fn an_upload_goes_on_over_every_protocol() {
         assert_eq!((done.0, &done.1), (201, &path), "{protocol}: {}", done.2);
         assert_eq!(fs::read(dir.path().join(protocol)).unwrap(), b"onetwo");
     }
+}
+
+const RESUMABLE: [&str; 2] = ["upload-complete: ?1", "upload-draft-interop-version: 8"];
+
+/// The heads of all responses to an upload over a protocol, in lower case.
+fn heads(server: &Running, protocol: &str, path: &str, fields: &[&str]) -> String {
+    if protocol == "http3" {
+        let mut request = Request::put(format!("https://localhost{path}"));
+        for field in fields {
+            let (name, value) = field.split_once(": ").unwrap();
+            request = request.header(name, value);
+        }
+        let request = request.body(Bytes::from_static(b"content")).unwrap();
+        let (interim, head, _) = H3::connect(server).ask(request);
+        let all = interim.iter().chain([&head]);
+        let text =
+            |it: &http::Response<()>| format!("{} {:?}\n", it.status().as_u16(), it.headers());
+        return all.map(text).collect::<String>().replace('"', "");
+    }
+    let mut curl = Command::new("curl");
+    curl.args(["-sSki", "-m", "30", &format!("--{protocol}"), "-X", "PUT"]);
+    curl.args(["--data-binary", "content", "-H", "content-type:"]);
+    for field in fields {
+        curl.args(["-H", field]);
+    }
+    let url = format!("https://{}{path}", server.address);
+    let output = curl.arg(url).output().unwrap();
+    assert!(output.status.success(), "{protocol}: {output:?}");
+    String::from_utf8(output.stdout).unwrap().to_lowercase()
+}
+
+#[test]
+fn whoever_asks_for_it_is_told_by_104_where_an_upload_can_go_on() {
+    let (server, dir) = server(", resumable = true");
+    for protocol in PROTOCOLS {
+        let text = heads(&server, protocol, &format!("/in/{protocol}"), &RESUMABLE);
+        let (first, last) = (text.find("104").unwrap(), text.find("201").unwrap());
+        assert!(first < last, "{protocol}: {text}");
+        let interim = &text[first..last];
+        for field in [
+            "location: /in/.uploads/",
+            "upload-limit: max-size=",
+            "upload-draft-interop-version: 8",
+        ] {
+            assert!(interim.contains(field), "{protocol}: {text}");
+        }
+        assert!(text[last..].contains("upload-complete: ?1"), "{text}");
+        let stored = fs::read(dir.path().join(protocol)).unwrap();
+        assert_eq!(stored, b"content");
+        for (name, fields) in [
+            ("none", &[][..]),
+            ("unversioned", &RESUMABLE[..1]),
+            ("old", &[RESUMABLE[0], "upload-draft-interop-version: 6"]),
+            ("unmeant", &RESUMABLE[1..]),
+        ] {
+            let path = format!("/in/{protocol}-{name}");
+            let text = heads(&server, protocol, &path, fields);
+            assert!(!text.contains("104 ") && text.contains("201"), "{text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_upload_of_one_request_that_breaks_off_goes_on_where_104_has_said() {
+    let (server, dir) = server(", resumable = true");
+    let mut stream = server.connect_tls(&[b"http/1.1"]).await;
+    let fields = RESUMABLE.join("\r\n");
+    let head = format!(
+        "PUT /in/a HTTP/1.1\r\nhost: localhost\r\n{fields}\r\ncontent-length: 9\r\n\r\none"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut interim = String::new();
+    while !interim.ends_with("\r\n\r\n") {
+        interim.push(char::from(soon(stream.read_u8()).await.unwrap()));
+    }
+    let first = "HTTP/1.1 104 Upload Resumption Supported\r\n";
+    assert!(interim.starts_with(first), "{interim}");
+    let location = interim.split("location: ").nth(1).unwrap();
+    let location = location.lines().next().unwrap().to_owned();
+    drop(stream);
+    let goes_on = tokio::task::spawn_blocking(move || {
+        let offset = || {
+            let request = Request::head(format!("https://localhost{location}"));
+            let (_, told, _) = H3::connect(&server).ask(request.body(Bytes::new()).unwrap());
+            assert_eq!(told.headers()["upload-length"], "9");
+            told.headers()["upload-offset"].clone()
+        };
+        // What came before the end may still be on its way to the disk.
+        let give_up = Instant::now() + Duration::from_secs(20);
+        while offset() != "3" {
+            assert!(Instant::now() < give_up);
+        }
+        let fields = [
+            "content-type: application/partial-upload",
+            "upload-complete: ?1",
+            "upload-offset: 3",
+        ];
+        let done = ask(&server, "http2", "PATCH", &location, &fields, b"twosix");
+        assert_eq!((done.0, &*done.1), (201, "/in/a"), "{}", done.2);
+    });
+    goes_on.await.unwrap();
+    assert_eq!(fs::read(dir.path().join("a")).unwrap(), b"onetwosix");
 }
 
 /// A file system of 4 MiB that is gone at the end; `None` where it can't be made.

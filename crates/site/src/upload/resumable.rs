@@ -3,12 +3,14 @@
 //! appends and which DELETE takes away.
 //!
 //! What has arrived is a file without a name, held open: it is gone with the process, and after an hour without a
-//! request. The interim response 104 is not sent, so an upload that shall be resumable is created empty or in part.
+//! request. A client of the draft's interop version hears of the resource while it sends, by the interim response 104:
+//! its upload can be resumed though it was to be complete with one request (`Upload-Complete: ?1`).
 
 use super::content::Content;
 use super::folder::{Place, Unnamed};
 use super::refusal::Refusal;
 use super::{Uploads, append, empty};
+use altway_serve::EarlyHints;
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Response, StatusCode};
@@ -36,7 +38,12 @@ const COMPLETE: HeaderName = HeaderName::from_static("upload-complete");
 const OFFSET: HeaderName = HeaderName::from_static("upload-offset");
 const LENGTH: HeaderName = HeaderName::from_static("upload-length");
 const LIMIT: HeaderName = HeaderName::from_static("upload-limit");
+const INTEROP: HeaderName = HeaderName::from_static("upload-draft-interop-version");
 
+/// The draft's interop version. Who names none, or another, "MUST NOT" be sent a 104.
+const INTEROP_VERSION: &str = "8";
+
+const ACCEPT_PATCH: HeaderName = HeaderName::from_static("accept-patch");
 const PARTIAL: &str = "application/partial-upload";
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
@@ -55,6 +62,12 @@ struct Upload {
     /// Counts requests for it: an earlier one that still appends gives way.
     requests: watch::Sender<u64>,
     touched: Mutex<Instant>,
+}
+
+/// The means to send a client 104, where it takes that.
+pub(super) fn announcement(fields: &HeaderMap, interim: Option<EarlyHints>) -> Option<EarlyHints> {
+    let has_version = fields.get(INTEROP).is_some_and(|it| it == INTEROP_VERSION);
+    interim.filter(|_| has_version)
 }
 
 /// Whether the client says that its content is all there is; `None`: it does not know of resumable uploads.
@@ -86,18 +99,25 @@ fn number(fields: &HeaderMap, name: &HeaderName) -> Result<Option<u64>, Refusal>
 }
 
 impl Uploads {
-    /// Begins an upload whose content is not all that there is, and stores the content so far.
+    /// Begins an upload that can go on, and stores the content so far; where it `is_complete` that is all there is.
     pub(super) async fn create<B>(
         &self,
-        place: Place,
-        folders: Vec<String>,
+        (place, folders): (Place, Vec<String>),
         fields: &HeaderMap,
         content: Content<B>,
+        is_complete: bool,
+        announcement: Option<EarlyHints>,
     ) -> Result<Response<Full<Bytes>>, Refusal>
     where
         B: Body<Data = Bytes, Error: Display> + Unpin + Send,
     {
-        let declared = self.declared(fields)?;
+        let mut declared = self.declared(fields)?;
+        if let Some(length) = content.length().filter(|_| is_complete) {
+            if declared.is_some_and(|declared| declared != length) {
+                return Err(inconsistent());
+            }
+            declared = Some(length);
+        }
         let mut file = self
             .begin(place.clone(), declared.unwrap_or_default())
             .await?;
@@ -110,15 +130,69 @@ impl Uploads {
             touched: Mutex::new(Instant::now()),
         });
         let token = self.0.incomplete.add(&upload)?;
-        let (file, replaced_by) = upload.take().await;
-        let file = self.go_on(file, replaced_by, content).await?;
-        let mut response = empty(StatusCode::CREATED);
         let location = self.path_of(&[FOLDER.into()], &token);
         let location = location.and_then(|it| HeaderValue::try_from(it).ok());
+        let is_announced = self.announce(announcement, location.as_ref());
+        if is_complete && !is_announced {
+            // Nobody could go on with it.
+            self.0.incomplete.remove(&token);
+        }
+        let (file, replaced_by) = upload.take().await;
+        let stored = self.go_on(file, replaced_by, content).await;
+        if let Err(refusal) = &stored
+            && refusal.status == StatusCode::PAYLOAD_TOO_LARGE
+        {
+            self.0.incomplete.remove(&token);
+        }
+        let file = stored?;
+        if is_complete {
+            return self.complete(&token, &upload, &file).await;
+        }
+        let mut response = empty(StatusCode::CREATED);
         if let Some(location) = location {
             response.headers_mut().insert(header::LOCATION, location);
         }
         self.describe(&mut response, &file);
+        Ok(response)
+    }
+
+    /// Whether one more upload can go on that its client is told of.
+    pub(super) fn can_announce(&self, announcement: Option<&EarlyHints>) -> bool {
+        announcement.is_some() && !self.0.incomplete.is_full()
+    }
+
+    /// Tells the client where its upload can go on; whether it will hear that.
+    fn announce(&self, interim: Option<EarlyHints>, location: Option<&HeaderValue>) -> bool {
+        let Some((interim, location)) = interim.zip(location) else {
+            return false;
+        };
+        let fields = HeaderMap::from_iter([
+            (header::LOCATION, location.clone()),
+            (LIMIT, self.limit()),
+            (INTEROP, HeaderValue::from_static(INTEROP_VERSION)),
+        ]);
+        let status = StatusCode::from_u16(104).expect("three digits");
+        interim.send_interim(status, fields).is_ok()
+    }
+
+    /// Gives an upload that is whole its name.
+    async fn complete(
+        &self,
+        token: &str,
+        upload: &Upload,
+        file: &Unnamed,
+    ) -> Result<Response<Full<Bytes>>, Refusal> {
+        if file
+            .declared
+            .is_some_and(|declared| declared != file.length)
+        {
+            return Err(inconsistent());
+        }
+        self.0.incomplete.remove(token);
+        let place = upload.place.clone();
+        let mut response = self.finish(place, file, &upload.folders).await?;
+        let complete = HeaderValue::from_static("?1");
+        response.headers_mut().insert(COMPLETE, complete);
         Ok(response)
     }
 
@@ -178,7 +252,7 @@ impl Uploads {
             let detail = format!("content of type {PARTIAL} is appended here");
             let refusal = Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail);
             let accepted = HeaderValue::from_static(PARTIAL);
-            return Err(refusal.with_field(HeaderName::from_static("accept-patch"), accepted));
+            return Err(refusal.with_field(ACCEPT_PATCH, accepted));
         }
         let is_complete = is_complete(fields)?;
         let is_complete =
@@ -215,18 +289,7 @@ impl Uploads {
             self.describe(&mut response, &file);
             return Ok(response);
         }
-        if file
-            .declared
-            .is_some_and(|declared| declared != file.length)
-        {
-            return Err(inconsistent());
-        }
-        self.0.incomplete.remove(token);
-        let place = upload.place.clone();
-        let mut response = self.finish(place, &file, &upload.folders).await?;
-        let complete = HeaderValue::from_static("?1");
-        response.headers_mut().insert(COMPLETE, complete);
-        Ok(response)
+        self.complete(token, upload, &file).await
     }
 
     /// Appends what arrives until it ends, or until another request for the upload is there.
@@ -285,6 +348,7 @@ impl Uploads {
     /// Says to whoever asks that uploads can be resumed here.
     pub(super) fn set_limit(&self, fields: &mut HeaderMap) {
         fields.insert(LIMIT, self.limit());
+        fields.insert(ACCEPT_PATCH, HeaderValue::from_static(PARTIAL));
     }
 }
 
@@ -324,6 +388,11 @@ impl Incomplete {
         }
         uploads.insert(token.clone(), Arc::clone(upload));
         Ok(token)
+    }
+
+    fn is_full(&self) -> bool {
+        let uploads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        uploads.len() >= MOST
     }
 
     fn get(&self, token: &str) -> Option<Arc<Upload>> {

@@ -35,6 +35,8 @@ type plan struct {
 	Resume bool
 	// Waits for the server to close the connection.
 	Linger bool
+	// The server's address.
+	host string
 }
 
 // A report is what came of a plan.
@@ -62,7 +64,13 @@ type client struct {
 	transports []*quic.Transport
 }
 
-func runClient(port, authority string, plan plan) error {
+// runClient does what a plan says. server is a port of this machine, or address and port.
+func runClient(server, authority string, plan plan) error {
+	plan.host = "127.0.0.1"
+	port := server
+	if host, number, err := net.SplitHostPort(server); err == nil {
+		plan.host, port = host, number
+	}
 	config, err := trust(authority)
 	if err != nil {
 		return err
@@ -124,7 +132,7 @@ func connect(ctx context.Context, port string, config *tls.Config, plan plan) (*
 	if plan.OtherVersion {
 		versions = []quic.Version{quic.Version2, quic.Version1}
 	}
-	server := &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: number}
+	server := &net.UDPAddr{IP: net.ParseIP(plan.host), Port: number}
 	client.conn, err = transport.DialEarly(ctx, server, config, &quic.Config{
 		Versions: versions,
 		Tracer:   client.trace.tracer,
@@ -138,7 +146,11 @@ func connect(ctx context.Context, port string, config *tls.Config, plan plan) (*
 
 // transport is a port of its own.
 func (c *client) transport() (*quic.Transport, error) {
-	socket, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	local := new(net.UDPAddr)
+	if c.host == "127.0.0.1" {
+		local.IP = net.IPv4(127, 0, 0, 1)
+	}
+	socket, err := net.ListenUDP("udp4", local)
 	if err != nil {
 		return nil, err
 	}

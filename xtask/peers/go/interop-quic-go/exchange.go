@@ -18,7 +18,9 @@ type request struct {
 	Path   string
 	Fields map[string]string
 	// Size of the body. Its second half is sent once a quarter of it has come back.
-	Upload   int
+	Upload int
+	// The second half waits for nothing.
+	Freely   bool
 	Trailers map[string]string
 }
 
@@ -41,7 +43,7 @@ func (c *client) exchange(ctx context.Context, root string, of request, first bo
 			return nil
 		},
 	})
-	upload := newUpload(ctx, of.Upload)
+	upload := newUpload(ctx, of)
 	outgoing, err := outgoing(ctx, root, of, upload)
 	if err != nil {
 		return answer, err
@@ -52,7 +54,7 @@ func (c *client) exchange(ctx context.Context, root string, of request, first bo
 	}
 	defer incoming.Body.Close()
 	sum := sha256.New()
-	reader := &watched{client: c, response: incoming, context: ctx, upload: upload}
+	reader := &watched{client: c, response: incoming, context: ctx, upload: upload, enough: of.Freely}
 	if first {
 		reader.moves = c.Moves
 		reader.announce = c.Announce
@@ -105,8 +107,12 @@ type upload struct {
 	enough chan struct{}
 }
 
-func newUpload(ctx context.Context, size int) *upload {
-	return &upload{context: ctx, size: size, enough: make(chan struct{})}
+func newUpload(ctx context.Context, of request) *upload {
+	upload := &upload{context: ctx, size: of.Upload, enough: make(chan struct{})}
+	if of.Freely {
+		close(upload.enough)
+	}
+	return upload
 }
 
 func (u *upload) Read(buffer []byte) (int, error) {

@@ -2,7 +2,7 @@
 // altway's interoperability tests did not write. Its tests, and what a plan and a report hold, are in
 // crates/cli/tests/it/interop_h3.
 //
-//	interop-quic-go client PORT CA_FILE                    does what a plan says, and reports
+//	interop-quic-go client [ADDRESS:]PORT CA_FILE          does what a plan says, and reports
 //	interop-quic-go server CERTIFICATE KEY ROOT SETTINGS   serves until SIGTERM
 //
 // The plan, which the client reads from standard input, and SETTINGS are JSON, and so is what it

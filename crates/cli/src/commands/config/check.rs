@@ -111,7 +111,7 @@ impl Opened<'_> {
                 }
             }
             if let Some(clients) = &site.client_certificates {
-                let key = format!("{path}.client-certificates.roots");
+                let key = format!("{path}.client-certificates");
                 let _ = self.keep(&key, client_auth(clients));
             }
             if let Some(file) = site.policy.file() {

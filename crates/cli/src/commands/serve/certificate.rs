@@ -25,6 +25,9 @@ pub(super) struct Files {
     /// those without 403.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["h2c", "behind_tls_proxy"])]
     client_roots: Option<PathBuf>,
+    /// List of certificates that these authorities have revoked (CRL), PEM or DER; may be given again.
+    #[arg(long, value_name = "FILE", requires = "client_roots")]
+    client_revocation: Vec<PathBuf>,
     /// Answer clients without a certificate as well.
     #[arg(long, requires = "client_roots")]
     client_certificate_optional: bool,
@@ -35,6 +38,7 @@ impl Files {
     pub(super) fn client_certificates(&self) -> Option<ClientCertificates> {
         Some(ClientCertificates {
             roots: self.client_roots.clone()?,
+            revocation: self.client_revocation.clone(),
             required: !self.client_certificate_optional,
         })
     }
@@ -126,7 +130,7 @@ pub(crate) fn secret_text(secret: &Secret, what: &str) -> Result<String> {
 
 /// Reads what clients are asked for.
 pub(crate) fn client_auth(of: &ClientCertificates) -> Result<ClientAuth> {
-    let auth = ClientAuth::from_pem_file(&of.roots)?;
+    let auth = ClientAuth::from_pem_file(&of.roots)?.with_revocation(&of.revocation)?;
     Ok(if of.required { auth } else { auth.optional() })
 }
 

@@ -85,6 +85,8 @@ impl Places {
         }
         if let Some(clients) = &site.client_certificates {
             self.secret(clients.roots.clone());
+            let lists = clients.revocation.iter();
+            lists.for_each(|it| self.secret(it.clone()));
         }
         if let ModelKind::Surface(Some(file)) = &site.policy {
             self.secret(PathBuf::from(file));

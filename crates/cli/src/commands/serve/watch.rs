@@ -29,12 +29,13 @@ impl Stamps {
     }
 }
 
-/// Chains, keys, OCSP responses and roots of clients; a key in the environment can't change.
+/// Chains, keys, OCSP responses, roots of clients and lists of revoked certificates; a key in the environment can't change.
 fn files(plan: &Plan) -> Vec<PathBuf> {
     let certificates = plan.sites().iter().flat_map(|site| &site.certificates);
     let clients = plan.sites().iter();
     let clients = clients.filter_map(|site| site.client_certificates.as_ref());
-    let mut files: Vec<_> = clients.map(|it| it.roots.clone()).collect();
+    let clients = clients.flat_map(|it| [&it.roots].into_iter().chain(&it.revocation));
+    let mut files: Vec<_> = clients.cloned().collect();
     files.extend(acme::files(plan));
     for certificate in certificates {
         files.push(certificate.chain.clone());

@@ -1,5 +1,6 @@
-// Posts a body with the client of Go's net/http, again and again, and prints the protocol and the status of
-// each response. Arguments: URL, file of the certificate authority, h1 or h2, bytes of the body, times.
+// Sends a body with the client of Go's net/http, again and again, and prints the protocol and the status of
+// each response. Arguments: URL, file of the certificate authority, h1 or h2, bytes of the body, times, method, and
+// "unknown" if the body's length is not to be said.
 package main
 
 import (
@@ -36,7 +37,13 @@ func main() {
 	}}
 	body := bytes.Repeat([]byte("x"), size)
 	for range times {
-		response, err := client.Post(url, "text/plain", bytes.NewReader(body))
+		var content io.Reader = bytes.NewReader(body)
+		if len(os.Args) > 7 && os.Args[7] == "unknown" {
+			content = io.MultiReader(content)
+		}
+		request, err := http.NewRequest(os.Args[6], url, content)
+		check(err)
+		response, err := client.Do(request)
 		check(err)
 		_, err = io.Copy(io.Discard, response.Body)
 		check(err)

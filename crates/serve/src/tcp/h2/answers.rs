@@ -132,13 +132,14 @@ impl Answers {
                 exchanges.ask(stream, request, &mut means);
             }
             Event::RequestTooLarge { stream } => {
-                let (status, incident) = (
-                    StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-                    Incident::RefusedRequest,
-                );
-                let requests = &mut self.exchanges.requests;
-                let response = requests.unheard(status, incident, buffers.clocks);
-                return self.respond(turn, stream, response, buffers);
+                let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+                let unheard = (status, Incident::RefusedRequest);
+                self.respond_unheard(turn, stream, unheard, buffers);
+            }
+            Event::RequestLate { stream } => {
+                let unheard = (StatusCode::REQUEST_TIMEOUT, Incident::SlowClient);
+                self.respond_unheard(turn, stream, unheard, buffers);
+                turn.close(Code::NO_ERROR);
             }
             Event::Data { stream, data, end } => {
                 let len = data.len();
@@ -258,6 +259,19 @@ impl Answers {
         let (exchanges, mut means) = self.split(turn, buffers);
         exchanges.respond(stream, response, &mut means);
         true
+    }
+
+    /// Answers a request whose head was not heard to its end.
+    fn respond_unheard(
+        &mut self,
+        turn: &mut Turn<'_>,
+        stream: StreamId,
+        (status, incident): (StatusCode, Incident),
+        buffers: &WorkerBuffers,
+    ) {
+        let requests = &mut self.exchanges.requests;
+        let response = requests.unheard(status, incident, buffers.clocks);
+        self.respond(turn, stream, response, buffers);
     }
 
     fn complete(&mut self, stream: StreamId, trailers: Option<HeaderMap>) {

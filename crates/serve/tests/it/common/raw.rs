@@ -52,11 +52,17 @@ impl<'a> Raw<'a> {
 
     /// Opens a stream for a whole request, without a look at what it is.
     pub(crate) fn ask(&mut self, bytes: &[u8]) -> StreamId {
+        let stream = self.begin(bytes);
+        self.connected().finish(stream).unwrap();
+        stream
+    }
+
+    /// Opens a stream for the beginning of a request.
+    pub(crate) fn begin(&mut self, bytes: &[u8]) -> StreamId {
         let connection = self.connected();
         let stream = connection.open(Direction::Bidirectional).unwrap();
         let mut chunks = [Bytes::copy_from_slice(bytes)];
         assert!(connection.write(stream, &mut chunks).unwrap());
-        connection.finish(stream).unwrap();
         stream
     }
 
