@@ -238,6 +238,11 @@ impl Exchange {
             }
             _ => self.carry(member, lease, is_fresh).await,
         };
+        if let Ok((response, Some(_))) = &outcome
+            && connector.server.protocol == Protocol::Http1
+        {
+            self.check_accept(response.headers(), &pool.counters)?;
+        }
         if outcome.is_ok() {
             pool.counters.responded(began.elapsed());
         }
