@@ -199,7 +199,8 @@ impl Group {
 
     /// The most bytes that a worker holds for the group: connections, those that wait for a request among them, and what
     /// HTTP/2 and HTTP/3 have received ahead of their readers. Of responses over HTTP/1.1 no more is read than is given
-    /// on. Not in it are WebSockets to servers of HTTP/2, which hold 288 KiB each where their clients read nothing.
+    /// on. Not in it are WebSockets to servers of HTTP/2: what each may hold is for its client to account for
+    /// ([`Tunnel::held`](crate::Tunnel::held)).
     #[must_use]
     pub fn memory(options: &Options) -> u64 {
         let most = options.max_requests as u64;

@@ -140,15 +140,19 @@ where
     B::Error: Into<BoxError>,
 {
     let mut response = response;
-    let memory = response.extensions_mut().remove::<BodyMemory>();
+    let mut memory = response.extensions_mut().remove::<BodyMemory>();
     let mut response = response.map(|body| {
         let mut body = ContainedBody::new(body);
         match body.at_once(SHORT) {
             Some(bytes) => Body::bytes(bytes),
-            None => Body::stream(body, memory),
+            None => Body::stream(body, memory.take()),
         }
     });
     response.extensions_mut().clear();
+    // Of a tunnel, which takes the place of the content.
+    if let Some(memory) = memory {
+        response.extensions_mut().insert(memory);
+    }
     response
 }
 
