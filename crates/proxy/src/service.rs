@@ -97,6 +97,7 @@ impl Shared {
         let unknown = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
         let address = known.map_or(unknown, |it| it.address);
         let peer = address.ip().to_canonical();
+        let local = known.and_then(|it| it.local);
         let is_secure = known.is_none_or(|it| it.is_secure);
         let is_early = extensions.get::<EarlyData>().is_some();
         let certificate = extensions.remove::<ClientCertificate>();
@@ -116,6 +117,7 @@ impl Shared {
         let received = Received {
             peer,
             port: address.port(),
+            local,
             is_trusted: self.settings.trusted.iter().any(|it| it.contains(peer)),
             scheme: if is_secure { "https" } else { "http" },
             version,

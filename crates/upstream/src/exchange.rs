@@ -323,7 +323,7 @@ impl Exchange {
     fn proxy_protocol(&self) -> Option<Vec<u8>> {
         let client = (self.received.peer, self.received.port).into();
         let is_sent = self.group.options.send_proxy_protocol;
-        is_sent.then(|| proxy_protocol::header(Some(client)))
+        is_sent.then(|| proxy_protocol::header(Some((client, self.received.local))))
     }
 
     async fn over_http1(&self, connection: Http1, lease: Lease) -> Result<Answer, Attempted> {

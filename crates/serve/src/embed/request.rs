@@ -46,6 +46,7 @@ mod tests {
         let mut request = request.body(RequestBody::empty()).unwrap();
         let peer = Peer {
             address: ([127, 0, 0, 1], 9).into(),
+            local: None,
             is_secure: true,
         };
         introduce(&mut request, peer);

@@ -26,6 +26,9 @@ pub struct Peer {
     /// The client's address, or that of the last proxy before the server. IPv4 is said as IPv4,
     /// also on a socket of both families.
     pub address: SocketAddr,
+    /// The address and port that the client's connection was made to: of this server, or of a trusted proxy that names
+    /// them by the PROXY protocol. `None`: they are not known.
+    pub local: Option<SocketAddr>,
     /// Whether the client comes over TLS, to this server or to the proxy before it that terminates TLS.
     pub is_secure: bool,
 }
