@@ -1,5 +1,6 @@
 //! An authority: the account at it, and errors of instant-acme as failures of the schedule.
 
+use crate::ask::Program;
 use crate::certificate::Issued;
 use crate::client::{Client, HEARD, Heard};
 use crate::folder;
@@ -29,6 +30,8 @@ const MAX_MESSAGE: usize = 500;
 pub(crate) struct Authority {
     pub(crate) settings: Settings,
     pub(crate) folder: Folder,
+    /// Asked for names that come at run time; `None`: none is had.
+    pub(crate) program: Option<Program>,
     client: Client,
     /// `None` until it is needed, and after a failure: the directory is then read again.
     account: Mutex<Option<Account>>,
@@ -38,8 +41,11 @@ impl Authority {
     /// Asks nothing yet.
     pub(crate) fn new(settings: Settings) -> Result<Self, Error> {
         let client = Client::new(settings.roots.as_deref(), &settings.user_agent)?;
+        let asking = settings.on_demand.as_ref();
+        let program = asking.map(|it| Program::new(&it.url, &settings.user_agent));
         Ok(Self {
             folder: Folder::new(&settings.folder, &settings.directory),
+            program: program.transpose()?,
             settings,
             client,
             account: Mutex::default(),
@@ -59,13 +65,16 @@ impl Authority {
             Some(credentials) => {
                 let builder = Account::builder_with_http(Box::new(self.client.clone()));
                 let restored = builder.from_credentials(credentials).await;
-                restored.map_err(|error| failure(&error))?
+                let restored = restored.map_err(|error| failure(&error))?;
+                self.tell_contact(&restored).await;
+                restored
             }
             None => {
                 let (made, credentials) = self.register().await?;
                 let text =
                     serde_json::to_string(&credentials).map_err(|error| own_fault(&error))?;
                 folder::write(&path, &text).map_err(|error| own_fault(&error))?;
+                self.keep_contact();
                 made
             }
         };
@@ -73,12 +82,54 @@ impl Authority {
         Ok(made)
     }
 
+    /// Tells the authority of another address for mail than it was told last (RFC 8555 section 7.3.2). One that it does not
+    /// take keeps no certificate back.
+    async fn tell_contact(&self, account: &Account) {
+        let told = folder::read(&self.folder.contact()).ok().flatten();
+        // Of an account whose address is not known, one that a configuration leaves out is left as it is.
+        let is_kept = told.is_none() && self.settings.email.is_none();
+        if is_kept || told.as_deref() == Some(&self.contact_text()) {
+            return;
+        }
+        let contact = self.contact();
+        let contact: Vec<_> = contact.iter().map(String::as_str).collect();
+        match again(async || account.update_contacts(&contact).await).await {
+            Ok(()) => self.keep_contact(),
+            Err(error) => {
+                let failure = failure(&error);
+                let reason = failure.message;
+                tracing::warn!("the authority does not take the address for mail: {reason}");
+            }
+        }
+    }
+
+    /// Has the authority told of another address for mail soon, if there is an account.
+    pub(crate) async fn contact_changed(&self) {
+        if self.folder.account().is_file()
+            && let Err(failure) = self.account().await
+        {
+            let reason = failure.message;
+            tracing::warn!("the authority is told of the address for mail later: {reason}");
+        }
+    }
+
+    fn keep_contact(&self) {
+        if let Err(error) = folder::write(&self.folder.contact(), &self.contact_text()) {
+            tracing::warn!("{error}: the authority is told of the address for mail again");
+        }
+    }
+
+    fn contact_text(&self) -> String {
+        serde_json::json!({ "email": self.settings.email }).to_string()
+    }
+
+    fn contact(&self) -> Option<String> {
+        let email = self.settings.email.as_ref();
+        email.map(|email| format!("mailto:{email}"))
+    }
+
     async fn register(&self) -> Result<(Account, AccountCredentials), Failure> {
-        let contact = self
-            .settings
-            .email
-            .as_ref()
-            .map(|email| format!("mailto:{email}"));
+        let contact = self.contact();
         let contact: Vec<_> = contact.iter().map(String::as_str).collect();
         let account = NewAccount {
             contact: &contact,

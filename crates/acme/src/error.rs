@@ -41,6 +41,18 @@ pub enum Error {
         /// The place that was looked at.
         place: String,
     },
+    /// The URL at which names on demand are asked for is none of `http`.
+    #[error("`{url}` is no URL of http, at which names could be asked for")]
+    Ask {
+        /// The text.
+        url: String,
+    },
+    /// Another folder is named while the process runs.
+    #[error("the folder of ACME is `{folder}` as long as this process runs")]
+    OtherFolder {
+        /// The folder that the process has.
+        folder: PathBuf,
+    },
     /// TLS can't be set up.
     #[error("TLS to the directory of ACME can't be set up")]
     Tls(#[source] rustls::Error),

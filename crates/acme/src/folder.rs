@@ -4,12 +4,13 @@
 //! ```text
 //! FOLDER/lock                                   held while a process orders certificates
 //! FOLDER/AUTHORITY/account.json                 the account and its key
+//! FOLDER/AUTHORITY/contact.json                 the address for mail that the authority was told last
 //! FOLDER/AUTHORITY/certificates/NAME/certificate.pem    chain and key
 //! FOLDER/AUTHORITY/certificates/NAME/order.json         an order that is not decided, and the key of its certificate
-//! FOLDER/AUTHORITY/certificates/NAME/state.json         failures, and when to try again
+//! FOLDER/AUTHORITY/certificates/NAME/state.json         failures, when to try again, and the latest use of a name on demand
 //! ```
 
-use crate::Error;
+use crate::{Error, Memory};
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 const MAX_FILE: u64 = 1 << 20;
 
 /// The folder of one authority.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folder {
     root: PathBuf,
     authority: PathBuf,
@@ -45,6 +46,46 @@ impl Folder {
     #[must_use]
     pub fn certificate(&self, name: &str) -> PathBuf {
         self.of_name(name).join("certificate.pem")
+    }
+
+    /// The names that came at run time and have a certificate, in alphabetical order. Reads a file for each name.
+    #[must_use]
+    pub fn names_on_demand(&self) -> Vec<String> {
+        let mut names = self.known_on_demand();
+        names.retain(|name| self.certificate(name).is_file());
+        names
+    }
+
+    /// The same with those whose orders were not decided.
+    pub(crate) fn known_on_demand(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.authority.join("certificates"));
+        let entries = entries.into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let is_on_demand = |name: &String| self.memory(name).is_some_and(|it| it.used_at > 0);
+        let mut names: Vec<_> = names.filter(is_on_demand).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// What was kept of a name.
+    pub(crate) fn memory(&self, name: &str) -> Option<Memory> {
+        let text = read(&self.state(name)).ok().flatten()?;
+        serde_json::from_str(&text).ok()
+    }
+
+    /// The folder that holds those of all authorities.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Does away with all that there is of a name.
+    pub(crate) fn forget(&self, name: &str) {
+        let folder = self.of_name(name);
+        if let Err(error) = fs::remove_dir_all(&folder)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!("cannot remove `{}`: {error}", folder.display());
+        }
     }
 
     /// Takes the folder for this process, and makes it if it is missing.
@@ -79,6 +120,10 @@ impl Folder {
 
     pub(crate) fn account(&self) -> PathBuf {
         self.authority.join("account.json")
+    }
+
+    pub(crate) fn contact(&self) -> PathBuf {
+        self.authority.join("contact.json")
     }
 
     pub(crate) fn order(&self, name: &str) -> PathBuf {
@@ -173,6 +218,33 @@ mod tests {
         assert_eq!(path, Path::new(expected));
         let staging = Folder::new("/state", "https://acme.example:14000/other");
         assert_ne!(staging.account(), folder.account());
+    }
+
+    #[test]
+    fn names_on_demand_are_found_again_with_their_certificates_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::new(dir.path(), DIRECTORY);
+        assert_eq!(folder.names_on_demand(), [""; 0]);
+        for (name, used_at, has_certificate) in [
+            ("b.example", 5, true),
+            ("a.example", 5, true),
+            ("ordered.example", 5, false),
+            ("mine.example", 0, true),
+        ] {
+            let memory = Memory {
+                used_at,
+                ..Memory::default()
+            };
+            let text = serde_json::to_string(&memory).unwrap();
+            write(&folder.state(name), &text).unwrap();
+            if has_certificate {
+                write(&folder.certificate(name), "pem").unwrap();
+            }
+        }
+        assert_eq!(folder.names_on_demand(), ["a.example", "b.example"]);
+        folder.forget("a.example");
+        folder.forget("a.example");
+        assert_eq!(folder.names_on_demand(), ["b.example"]);
     }
 
     #[test]

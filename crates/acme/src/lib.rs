@@ -4,7 +4,8 @@
 //! thirds of its lifetime), how long is waited after which failure. It is pure: time comes as an argument. [`Manager`] is the
 //! shell that carries its tasks out, with instant-acme and a client of its own, on a thread of its own. [`Folder`] keeps
 //! account, certificates and what is under way over restarts. Left to others: answering challenges, which are handed to a
-//! [`Responder`], and showing certificates, whose files [`Folder::certificate`] names.
+//! [`Responder`], and showing certificates, whose files [`Folder::certificate`] names. Names may also come at run time: a server
+//! says by [`OnDemand`] which handshakes ask for, and a program of the operator's is asked which of them are ordered for.
 //!
 //! ```
 //! use altway_acme::{Challenge, Memory, Now, Schedule, Task};
@@ -18,12 +19,14 @@
 //! # Ok::<(), &str>(())
 //! ```
 
+mod ask;
 mod authority;
 mod certificate;
 mod client;
 mod error;
 mod folder;
 mod manager;
+mod on_demand;
 mod order;
 mod responder;
 mod schedule;
@@ -31,9 +34,10 @@ mod settings;
 
 pub use error::Error;
 pub use folder::{Folder, Lock};
-pub use manager::{Event, Manager, Observer, Opened, Status};
+pub use manager::{Event, Manager, Observer, Opened, Prepared, Status};
+pub use on_demand::{Covers, OnDemand};
 pub use responder::{BoxError, Responder};
 pub use schedule::{
-    Cause, Challenge, Failure, Memory, NameStatus, Now, Schedule, Task, Validity, Window,
+    Answer, Cause, Challenge, Failure, Memory, NameStatus, Now, Schedule, Task, Validity, Window,
 };
-pub use settings::{ExternalAccount, Settings};
+pub use settings::{Asking, ExternalAccount, Settings};

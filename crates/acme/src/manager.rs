@@ -7,7 +7,7 @@ use crate::certificate::Issued;
 use crate::folder::Lock;
 use crate::responder::Responder;
 use crate::schedule::{Memory, NameStatus, Validity};
-use crate::{Error, Folder, Settings, folder};
+use crate::{Error, Folder, OnDemand, Settings};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -39,6 +39,11 @@ pub enum Event {
         /// The certificate's time; `None`: there is none yet.
         validity: Option<Validity>,
     },
+    /// Names on demand are others than before: their certificates are to be read again.
+    OnDemand {
+        /// Names that nobody uses any more, whose certificates are gone.
+        forgotten: Vec<String>,
+    },
     /// Another process has the folder, and is waited for.
     Waiting {
         /// Its process number.
@@ -60,22 +65,32 @@ pub struct Status {
     pub failed: u64,
 }
 
-/// The names that are ordered for.
-type Names = Arc<[String]>;
+/// The names that are ordered for, and where.
+#[derive(Clone)]
+struct Assignment {
+    authority: Arc<Authority>,
+    names: Arc<[String]>,
+}
 
 /// Orders certificates and renews them until the process ends. Clones are the same.
 #[derive(Clone)]
 pub struct Manager {
-    names: watch::Sender<Names>,
+    assignment: watch::Sender<Assignment>,
     status: Arc<Mutex<Status>>,
-    folder: Folder,
+}
+
+/// Settings that were read and can be used from now on.
+pub struct Prepared(Arc<Authority>);
+
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Prepared").field(&self.0.folder).finish()
+    }
 }
 
 impl fmt::Debug for Manager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Manager")
-            .field("folder", &self.folder)
-            .finish_non_exhaustive()
+        f.debug_struct("Manager").finish_non_exhaustive()
     }
 }
 
@@ -95,12 +110,40 @@ impl Manager {
             authority,
             lock,
             holder,
+            on_demand: OnDemand::default(),
         })
     }
 
-    /// Orders for these names from now on, and tries those at once that were refused before.
+    /// Reads what other settings name. Changes nothing yet.
+    ///
+    /// # Errors
+    /// The roots or the URL of the question can't be used, or the folder is another one ([`Error::OtherFolder`]).
+    pub fn prepare(&self, settings: Settings) -> Result<Prepared, Error> {
+        let current = Arc::clone(&self.assignment.borrow().authority);
+        if current.settings == settings {
+            return Ok(Prepared(current));
+        }
+        let authority = Authority::new(settings)?;
+        if authority.folder.root() != current.folder.root() {
+            let folder = current.folder.root().to_owned();
+            return Err(Error::OtherFolder { folder });
+        }
+        Ok(Prepared(Arc::new(authority)))
+    }
+
+    /// Orders for these names by these settings from now on, and tries those at once that were refused before. Another
+    /// directory is another authority, at which all is ordered anew that its folder does not have.
+    pub fn replace(&self, prepared: Prepared, names: &[String]) {
+        self.assignment.send_replace(Assignment {
+            authority: prepared.0,
+            names: names.into(),
+        });
+    }
+
+    /// Orders for these names from now on, by the same settings.
     pub fn replace_names(&self, names: &[String]) {
-        self.names.send_replace(Names::from(names));
+        let authority = Arc::clone(&self.assignment.borrow().authority);
+        self.replace(Prepared(authority), names);
     }
 
     /// The state of all names, as of the latest step or the latest minute.
@@ -108,12 +151,6 @@ impl Manager {
     pub fn status(&self) -> Status {
         let status = self.status.lock();
         status.unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// The folder of account and certificates.
-    #[must_use]
-    pub fn folder(&self) -> &Folder {
-        &self.folder
     }
 }
 
@@ -123,6 +160,7 @@ pub struct Opened {
     /// `None`: another process has it.
     lock: Option<Lock>,
     holder: Option<u32>,
+    on_demand: OnDemand,
 }
 
 impl fmt::Debug for Opened {
@@ -134,6 +172,12 @@ impl fmt::Debug for Opened {
 }
 
 impl Opened {
+    /// Names that come at run time, for the server's handshakes. At first none is had on demand.
+    #[must_use]
+    pub fn on_demand(&self) -> OnDemand {
+        self.on_demand.clone()
+    }
+
     /// Begins to order certificates for these names, on a thread of its own. The server should listen by now.
     ///
     /// # Errors
@@ -148,12 +192,16 @@ impl Opened {
             authority,
             lock,
             holder,
+            on_demand,
         } = self;
-        let (sender, receiver) = watch::channel(Names::from(names));
+        let folder = authority.folder.clone();
+        let (sender, receiver) = watch::channel(Assignment {
+            authority: Arc::new(authority),
+            names: names.into(),
+        });
         let manager = Manager {
-            names: sender,
+            assignment: sender,
             status: Arc::default(),
-            folder: authority.folder.clone(),
         };
         let status = Arc::clone(&manager.status);
         if lock.is_none() {
@@ -165,10 +213,10 @@ impl Opened {
             .build()
             .map_err(Error::Thread)?;
         let work = move || {
-            let _lock = lock.unwrap_or_else(|| wait_for(&authority.folder));
-            let work = Work::new(authority, responder, observer, status);
+            let _lock = lock.unwrap_or_else(|| wait_for(&folder));
+            let work = Work::new(receiver, on_demand, (responder, observer), status);
             let local = tokio::task::LocalSet::new();
-            local.block_on(&runtime, work.run(receiver));
+            local.block_on(&runtime, work.run());
         };
         let thread = std::thread::Builder::new().name("acme".into());
         thread.spawn(work).map_err(Error::Thread)?;
@@ -191,8 +239,7 @@ fn wait_for(folder: &Folder) -> Lock {
 /// The certificate's time and the memory of a name, as the folder has them.
 fn kept(folder: &Folder, name: &str) -> (Option<Validity>, Memory) {
     let held = Issued::of_file(&folder.certificate(name), name);
-    let text = folder::read(&folder.state(name)).ok().flatten();
-    let memory = text.and_then(|text| serde_json::from_str(&text).ok());
+    let memory = folder.memory(name);
     let has_order = folder.order(name).is_file();
     let memory = Memory {
         has_order,

@@ -9,15 +9,18 @@
 #![warn(clippy::disallowed_methods)]
 
 mod backoff;
+mod demand;
 mod entry;
 mod failure;
 mod renewal;
 
+pub use demand::Answer;
 pub use entry::{Memory, NameStatus};
 pub use failure::{Cause, Failure};
 pub use renewal::{Validity, Window};
 
-use backoff::{Budget, OF_AUTHORITY, OF_NAMES};
+use backoff::{Budget, OF_AUTHORITY, OF_NAMES, ORDERS};
+use demand::{Demand, MAX_ORDERS_ON_DEMAND, RESERVED_ORDERS};
 use entry::{Entry, Pending};
 use fastrand::Rng;
 use std::collections::BTreeMap;
@@ -87,6 +90,12 @@ pub enum Task {
         /// The name.
         name: String,
     },
+    /// A question whether a name on demand may have a certificate, for whoever runs the server and not for the authority.
+    /// Answer: [`Schedule::on_answered`].
+    Permission {
+        /// The name.
+        name: String,
+    },
 }
 
 impl Task {
@@ -94,7 +103,10 @@ impl Task {
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
-            Self::Order { name, .. } | Self::Poll { name, .. } | Self::RenewalInfo { name } => name,
+            Self::Order { name, .. }
+            | Self::Poll { name, .. }
+            | Self::RenewalInfo { name }
+            | Self::Permission { name } => name,
         }
     }
 }
@@ -106,6 +118,7 @@ pub struct Schedule {
     challenges: Vec<Challenge>,
     rng: Rng,
     budget: Budget,
+    demand: Demand,
     /// Failures of the authority or the account, one after the other without an answer between them.
     troubles: u32,
     paused_until: Duration,
@@ -120,24 +133,37 @@ impl Schedule {
             entries: BTreeMap::new(),
             challenges,
             rng: Rng::with_seed(seed),
-            budget: Budget::new(now.elapsed),
+            budget: Budget::new(ORDERS, now.elapsed),
+            demand: Demand::new(now.elapsed),
             troubles: 0,
             paused_until: Duration::ZERO,
         }
     }
 
     /// Adds a name, with the certificate that there is and what is known of it from before. A name that is there already
-    /// stays as it is.
+    /// stays as it is, and is no longer on demand.
     pub fn add(&mut self, name: &str, held: Option<Validity>, memory: &Memory, now: Now) {
+        self.demand.configured(name, self.entries.contains_key(name));
+        self.insert(name, held, memory, now);
+    }
+
+    fn insert(&mut self, name: &str, held: Option<Validity>, memory: &Memory, now: Now) {
         if !self.entries.contains_key(name) {
             let entry = Entry::new(held, memory, now, &mut self.rng);
             self.entries.insert(name.to_owned(), entry);
         }
     }
 
-    /// Forgets every other name.
+    /// Forgets every other name that is not on demand.
     pub fn retain(&mut self, is_wanted: impl Fn(&str) -> bool) {
-        self.entries.retain(|name, _| is_wanted(name));
+        let demand = &self.demand;
+        self.entries
+            .retain(|name, _| is_wanted(name) || demand.has(name));
+    }
+
+    /// Has other challenges answered from now on, the first one first; without any nothing is ordered.
+    pub fn set_challenges(&mut self, challenges: Vec<Challenge>) {
+        self.challenges = challenges;
     }
 
     /// Has names that were refused tried again at once: whoever runs the server may have mended why. What an authority's
@@ -153,6 +179,9 @@ impl Schedule {
 
     /// The next task, which is under way from now on; `None`: nothing is to be done yet.
     pub fn next_task(&mut self, now: Now) -> Option<Task> {
+        if let Some(name) = self.question(now) {
+            return Some(Task::Permission { name });
+        }
         let busy = self.entries.values().filter(|it| it.is_busy).count();
         // After a failure one task alone shows whether the authority is back.
         let most = if self.troubles > 0 { 1 } else { MAX_TASKS };
@@ -178,6 +207,7 @@ impl Schedule {
         moments.push(self.budget.ready_at(now.elapsed));
         let idle = self.entries.values().filter(|entry| !entry.is_busy);
         moments.extend(idle.flat_map(|entry| entry.moments(now)));
+        moments.extend(self.demand.moments(&self.entries, now));
         let later = moments.into_iter().filter(|at| *at > now.elapsed);
         later.min().unwrap_or(now.elapsed + MAX_SLEEP)
     }
@@ -209,6 +239,7 @@ impl Schedule {
 
     /// A task for a name has failed. True: its order goes on.
     pub fn on_failed(&mut self, name: &str, failure: &Failure, now: Now) -> bool {
+        self.demand.failed(name, now.elapsed);
         let rng = &mut self.rng;
         let asked = failure.retry_after.unwrap_or_default();
         match failure.cause {
@@ -248,7 +279,9 @@ impl Schedule {
     /// The memory of a name that is to be kept over a restart.
     #[must_use]
     pub fn memory(&self, name: &str, now: Now) -> Option<Memory> {
-        Some(self.entries.get(name)?.memory(now))
+        let memory = self.entries.get(name)?.memory(now);
+        let used_at = self.demand.used_at(name, now).unwrap_or_default();
+        Some(Memory { used_at, ..memory })
     }
 
     /// The state of each name.
@@ -275,21 +308,37 @@ impl Schedule {
         })
     }
 
-    /// An order for a name that has no certificate, or whose certificate is to be renewed: first those without, of both the
-    /// one first that was tried longest ago.
+    /// An order for a name that has no certificate, or whose certificate is to be renewed: first those of the configuration,
+    /// of these those without, of both the one first that was tried longest ago.
     fn order(&mut self, now: Now) -> Option<Task> {
-        let is_open = |entry: &&Entry| entry.pending.is_some() || entry.is_ordering;
-        if self.entries.values().filter(is_open).count() >= MAX_ORDERS {
+        let demand = &self.demand;
+        let is_open = |entry: &Entry| entry.pending.is_some() || entry.is_ordering;
+        let open = self.entries.iter().filter(|(_, entry)| is_open(entry));
+        if open.clone().count() >= MAX_ORDERS {
             return None;
         }
-        let due = self.entries.iter().filter(|(_, entry)| entry.is_due(now));
-        let (name, entry) = due.min_by_key(|(_, entry)| (entry.held.is_some(), entry.tried_at))?;
+        let on_demand = open.filter(|(name, _)| demand.has(name)).count();
+        let is_full = on_demand >= MAX_ORDERS_ON_DEMAND;
+        let due = self.entries.iter().filter(|(name, entry)| {
+            let is_permitted = demand.permits(name, now.elapsed);
+            entry.is_due(now) && is_permitted && !(is_full && demand.has(name))
+        });
+        let (name, entry) = due.min_by_key(|(name, entry)| {
+            let is_on_demand = demand.has(name);
+            (is_on_demand, entry.held.is_some(), entry.tried_at)
+        })?;
+        let reserved = if demand.has(name) {
+            RESERVED_ORDERS
+        } else {
+            0.0
+        };
         let task = Task::Order {
             name: name.clone(),
             challenge: self.challenge(entry),
             replaces: entry.held.is_some() && entry.may_replace,
         };
-        self.budget.take(now.elapsed).then_some(task)
+        let is_left = self.budget.take_leaving(reserved, now.elapsed);
+        is_left.then_some(task)
     }
 
     fn ask(&self, now: Now) -> Option<Task> {

@@ -1,12 +1,13 @@
 //! Settings: the authority, the account at it, challenges, and where certificates are kept.
 
+use crate::ask::Program;
 use crate::client::Client;
 use crate::{Challenge, Error};
 use std::fmt;
 use std::path::PathBuf;
 
 /// The authority, the account at it, and how names are shown to be this server's.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// The URL of the authority's directory (RFC 8555 section 7.1.1).
     pub directory: String,
@@ -20,6 +21,8 @@ pub struct Settings {
     pub external_account: Option<ExternalAccount>,
     /// The challenges that the server can answer, the first one first.
     pub challenges: Vec<Challenge>,
+    /// Names that come at run time; `None`: certificates are those of given names alone.
+    pub on_demand: Option<Asking>,
     /// The folder of accounts and certificates.
     pub folder: PathBuf,
     /// The name and version of the program, which the authority is told (RFC 8555 section 6.1).
@@ -30,14 +33,27 @@ impl Settings {
     /// Reads what the settings name, as a server does that starts; makes and asks nothing.
     ///
     /// # Errors
-    /// The roots can't be used.
+    /// The roots or the URL of the question can't be used.
     pub fn check(&self) -> Result<(), Error> {
+        let asking = self.on_demand.as_ref();
+        let program = asking.map(|it| Program::new(&it.url, &self.user_agent));
+        program.transpose()?;
         Client::new(self.roots.as_deref(), &self.user_agent).map(drop)
     }
 }
 
+/// The names that may have certificates on demand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asking {
+    /// URL of `http` that is asked before a certificate is ordered, with `domain=NAME` in its query: 200 is yes, any other
+    /// status no.
+    pub url: String,
+    /// The most names that have a certificate or an order.
+    pub most: usize,
+}
+
 /// An account outside of ACME that the ACME account is bound to.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ExternalAccount {
     /// The key identifier.
     pub id: String,

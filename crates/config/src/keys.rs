@@ -5,7 +5,7 @@ mod acme;
 mod proxy;
 mod site;
 
-pub use acme::{ACME, EXTERNAL_ACCOUNT};
+pub use acme::{ACME, EXTERNAL_ACCOUNT, ON_DEMAND};
 pub use proxy::{CLIENT_CERTIFICATE, FIELD_CHANGES, HEALTH, RETRY, TIMEOUTS};
 pub use site::{CERTIFICATE, CLIENT_CERTIFICATES, REDIRECT, RESPOND, ROUTE, SECRET, SITE, UPLOAD};
 
@@ -82,13 +82,14 @@ pub(crate) const MOST: u64 = i64::MAX as u64;
 pub(crate) const MOST_OF_32_BITS: u64 = u32::MAX as u64;
 
 /// All tables of a file, each once.
-pub const SECTIONS: [&Section; 22] = [
+pub const SECTIONS: [&Section; 23] = [
     &ROOT,
     &LISTEN,
     &TRANSPORT,
     &LIMITS,
     &LOG,
     &ACME,
+    &ON_DEMAND,
     &EXTERNAL_ACCOUNT,
     &SITE,
     &ROUTE,

@@ -46,7 +46,7 @@ mod site;
 mod upload;
 mod values;
 
-pub use acme::{Acme, AcmeChallenge, ExternalAccount, Issuer};
+pub use acme::{Acme, AcmeChallenge, AcmeOnDemand, ExternalAccount, Issuer, OnDemandNames};
 pub use altway_units::{BadNetwork, BadPrefixLengths, Network, PrefixLengths};
 pub use config::{
     Config, Congestion, DEFAULT_PORT, EarlyData, Listen, Listener, Log, LogFormat, MAX_LISTENERS,
@@ -68,7 +68,7 @@ pub use site::{
 };
 pub use upload::{MAX_CONCURRENT_UPLOADS, MAX_UPLOAD_PARTS, Upload, UploadMethod};
 pub use values::{
-    AcmeProfile, BadAcmeValue, BadAddress, BadBalance, BadCheckPath, BadField, BadHost,
+    AcmeProfile, AskUrl, BadAcmeValue, BadAddress, BadBalance, BadCheckPath, BadField, BadHost,
     BadPathPrefix, BadPattern, BadRetry, BadServerId, BadSiteName, BadTarget, BadTlsName,
     BadUpstream, BadUrlPath, Balance, CheckPath, DirectoryUrl, Email, FieldPattern, HeaderField,
     HostValue, ListenAddress, PathPattern, PathPrefix, RedirectTarget, Requested, Retry, ServerId,

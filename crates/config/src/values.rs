@@ -11,7 +11,7 @@ mod target;
 mod upstream;
 mod url_path;
 
-pub use acme::{AcmeProfile, BadAcmeValue, DirectoryUrl, Email};
+pub use acme::{AcmeProfile, AskUrl, BadAcmeValue, DirectoryUrl, Email};
 pub use address::{BadAddress, ListenAddress};
 pub(crate) use header::is_value as is_field_value;
 pub use header::{BadField, FieldPattern, HeaderField};

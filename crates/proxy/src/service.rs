@@ -149,6 +149,7 @@ impl Shared {
         let received = Received {
             peer,
             port: client.address.port(),
+            local: client.local,
             is_trusted: self.settings.trusted.iter().any(|it| it.contains(peer)),
             scheme: if client.is_secure { "https" } else { "http" },
             version,

@@ -119,6 +119,14 @@ impl Statistics {
         groups.push((pool.to_owned(), group.downgrade()));
     }
 
+    /// The group that is in use for a pool; `None`: there is none yet.
+    #[must_use]
+    pub fn group(&self, pool: &str) -> Option<Group> {
+        let groups = self.groups();
+        let mut latest = groups.iter().rev().filter(|(name, _)| name == pool);
+        latest.find_map(|(_, group)| group.upgrade())
+    }
+
     /// The figures of the servers of all pools that are in use, with the names of their pools.
     #[must_use]
     pub fn upstreams(&self) -> Vec<(String, ServerStatistics)> {

@@ -3,7 +3,7 @@
 //! directions.
 
 use crate::body::ProxyBody;
-use altway_serve::{OnUpgrade, RequestBody, Upgrade, UpgradeError};
+use altway_serve::{BodyMemory, OnUpgrade, RequestBody, Upgrade, UpgradeError};
 use altway_upstream::{BoxError, Tunnel};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -44,6 +44,10 @@ pub(crate) fn join(
             response.headers_mut().append(name, value.clone());
         }
     }
+    // What the server may have sent ahead counts as the client's, as the content of responses does.
+    let memory = BodyMemory::default();
+    memory.set(tunnel.held());
+    response.extensions_mut().insert(memory);
     tokio::spawn(async move {
         if let Err(error) = carry(on_upgrade, tunnel).await {
             tracing::debug!("a WebSocket ended: {error}");

@@ -1,6 +1,6 @@
 //! One connection, as the application sees it: a trait, whatever speaks QUIC behind it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 
@@ -103,6 +103,10 @@ pub trait QuicConnection {
     /// The peer's address, as it is now.
     #[must_use]
     fn remote_address(&self) -> SocketAddr;
+
+    /// The address of this side that the peer's datagrams are sent to, where the socket tells it.
+    #[must_use]
+    fn local_ip(&self) -> Option<IpAddr>;
 
     /// Returns what the peer has shown of itself in the handshake, as far as it has come: names and certificates that TLS
     /// has verified once [`Event::Connected`] is there, or those of the session that is resumed.

@@ -6,6 +6,8 @@ use rustc_hash::FxHashMap;
 use rustls::server::ClientHello;
 use rustls::sign::CertifiedKey;
 use rustls::{SignatureAlgorithm, SignatureScheme};
+use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -24,6 +26,18 @@ pub struct Certificates {
     by_name: FxHashMap<Box<str>, Vec<usize>>,
     strict: bool,
     asked_names: AskedNames,
+    on_demand: Option<Arc<dyn OnDemand>>,
+}
+
+/// Names whose certificates are got when a client asks for them. Called on the server's threads, within handshakes: it
+/// must not wait.
+pub trait OnDemand: fmt::Debug + Send + Sync {
+    /// A handshake asks for a name, in lower case, that no certificate is for. `true`: it may have one on demand, and the
+    /// handshake is ended; `false`: it is shown the default, if there is one.
+    fn wanted(&self, name: &str) -> bool;
+
+    /// A handshake is shown a certificate for a name, in lower case.
+    fn used(&self, name: &str);
 }
 
 /// One certificate, whatever name a client asks for.
@@ -46,6 +60,14 @@ impl Certificates {
     pub fn awaiting(mut self, name: &str) -> Self {
         let name = name.to_ascii_lowercase().into_boxed_str();
         self.by_name.entry(name).or_default();
+        self
+    }
+
+    /// Has clients that ask for a name without a certificate looked at by `on_demand`, which may get one for it. Until it is
+    /// there, and added here, their handshakes are ended.
+    #[must_use]
+    pub fn on_demand(mut self, on_demand: Arc<dyn OnDemand>) -> Self {
+        self.on_demand = Some(on_demand);
         self
     }
 
@@ -129,6 +151,9 @@ impl Certificates {
         let asked = self.asked_names.of_name(hello.server_name());
         client_auth::note(asked.is_some());
         let identity = self.select(hello.server_name(), hello.signature_schemes())?;
+        if let (Some(on_demand), Some(name)) = (&self.on_demand, hello.server_name()) {
+            on_demand.used(&lower(name));
+        }
         Some(identity.certified(now))
     }
 
@@ -136,6 +161,11 @@ impl Certificates {
         let has_default = !self.strict && !self.identities.is_empty();
         let default = || has_default.then_some(&[0][..]);
         let named = name.and_then(|name| self.order(name));
+        if let (None, Some(name), Some(on_demand)) = (named, name, &self.on_demand)
+            && on_demand.wanted(&lower(name))
+        {
+            return None;
+        }
         let order = named.or_else(default)?;
         let mut candidates = order.iter().map(|index| &self.identities[*index]);
         let first = candidates.clone().next();
@@ -145,18 +175,21 @@ impl Certificates {
 
     /// The certificates for a name, best first.
     fn order(&self, name: &str) -> Option<&[usize]> {
-        // Clients may send any case (RFC 6066 section 3); few do.
-        let lower = name
-            .bytes()
-            .any(|byte| byte.is_ascii_uppercase())
-            .then(|| name.to_ascii_lowercase());
-        let name = lower.as_deref().unwrap_or(name);
+        let name = &*lower(name);
         let exact = self.by_name.get(name);
         let wildcard = || {
             let (_, parent) = name.split_once('.')?;
             self.by_name.get(format!("*.{parent}").as_str())
         };
         exact.or_else(wildcard).map(Vec::as_slice)
+    }
+}
+
+/// A name in lower case. Clients may send any (RFC 6066 section 3); few do.
+fn lower(name: &str) -> Cow<'_, str> {
+    match name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        true => name.to_ascii_lowercase().into(),
+        false => name.into(),
     }
 }
 
@@ -226,6 +259,40 @@ mod tests {
         assert_eq!(shown_of(&some, None), Some(0));
         let there = some.with(ecdsa(&["a.example"])).awaiting("a.example");
         assert_eq!(shown_of(&there, Some("a.example")), Some(1));
+    }
+
+    /// Has names below `example` on demand, and notes which were wanted.
+    #[derive(Debug, Default)]
+    struct Below(std::sync::Mutex<Vec<String>>);
+
+    impl OnDemand for Below {
+        fn wanted(&self, name: &str) -> bool {
+            self.0.lock().unwrap().push(name.to_owned());
+            name.ends_with(".example")
+        }
+
+        fn used(&self, _: &str) {}
+    }
+
+    #[test]
+    fn a_name_on_demand_is_shown_no_other_certificate_until_it_has_its_own() {
+        let below = Arc::new(Below::default());
+        let all = Certificates::new(ecdsa(&["a.test", "*.b.example"]));
+        let all = all.awaiting("c.example").on_demand(Arc::clone(&below) as _);
+        let shown = |of: &Certificates, name| shown(of, name, &[ECDSA_NISTP256_SHA256]);
+        for (name, place) in [
+            (Some("A.example"), None),
+            (Some("other.test"), Some(0)),
+            (Some("a.test"), Some(0)),
+            (Some("x.b.example"), Some(0)),
+            (Some("c.example"), None),
+            (None, Some(0)),
+        ] {
+            assert_eq!(shown(&all, name), place, "{name:?}");
+        }
+        let all = all.with(ecdsa(&["a.example"]));
+        assert_eq!(shown(&all, Some("A.example")), Some(1));
+        assert_eq!(*below.0.lock().unwrap(), ["a.example", "other.test"]);
     }
 
     #[test]

@@ -194,7 +194,7 @@ pub use altway_select::model::Threshold;
 pub use altway_select::{self as select, ParseModelError as InvalidPolicy};
 pub use altway_units::{BadPrefixLengths, PrefixLengths};
 pub use altway_units::{DataSize, LeastRate, Network, Ratio, RequestLimit, RequestRate};
-pub use certificates::Certificates;
+pub use certificates::{Certificates, OnDemand};
 pub use challenges::{Challenges, InvalidChallenge};
 pub use client_auth::{ClientAuth, ClientCertificate};
 pub use congestion::CongestionInUse;

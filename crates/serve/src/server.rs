@@ -376,6 +376,7 @@ fn listeners(options: &Options, tls: Option<&Tls>, bound: &Bound) -> Vec<Listene
         protocols: options.protocols,
         terms: Terms {
             is_secure: options.security.scheme() == Scheme::Https,
+            port: bound.address.port(),
             http3: has_http3(options).then_some(redirect),
             redirect: None,
         },
@@ -394,6 +395,7 @@ fn listeners(options: &Options, tls: Option<&Tls>, bound: &Bound) -> Vec<Listene
             protocols: listener.protocols,
             terms: Terms {
                 is_secure: kind.scheme() == Scheme::Https,
+                port: bound_further.address.port(),
                 http3: listener.has_http3().then_some(port),
                 redirect: (kind == ListenerKind::Redirect).then_some(redirect),
             },

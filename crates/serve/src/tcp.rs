@@ -41,6 +41,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{HttpService, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use introduced::Ends;
 use measured::{Measured, TcpPathSampler};
 use pace::Pace;
 use socket::{Activity, Socket};
@@ -86,6 +87,8 @@ struct Context {
 /// Who is at the other end.
 struct Client {
     address: SocketAddr,
+    /// The address of this server that it has come to.
+    local: Option<SocketAddr>,
     admitted: Rc<Admitted>,
     probe: Rc<TcpPathSampler>,
     /// What it has shown in its handshake, where clients are asked for certificates.
@@ -112,18 +115,22 @@ impl Context {
             return;
         }
         let is_relayed = self.setup.proxies.iter().any(|it| it.contains(client));
-        let (peer, admitted) = match is_relayed {
-            true => match self.introduced(&stream, peer, admitted, stop.clone()).await {
+        let local = stream.local_addr().ok();
+        let local = local.map(|it| SocketAddr::new(it.ip().to_canonical(), it.port()));
+        let ends = Ends { peer, local };
+        let (Ends { peer, local }, admitted) = match is_relayed {
+            true => match self.introduced(&stream, ends, admitted, stop.clone()).await {
                 Some(introduced) => introduced,
                 None => return,
             },
-            false => (peer, admitted),
+            false => (ends, admitted),
         };
         let client = peer.ip();
         let stream = Rc::new(stream);
         let probe = Rc::new(TcpPathSampler::new(client, Rc::clone(&stream), is_relayed));
         let known = Client {
             address: peer,
+            local,
             admitted,
             probe: Rc::clone(&probe),
             presented: OnceCell::new(),
@@ -146,14 +153,15 @@ impl Context {
         tracing::debug!(%client, counters = ?probe.counters(), "connection ended");
     }
 
-    /// The client that a proxy names, and its place in the table of clients; `None` ends the connection.
+    /// The ends of the connection that a proxy names, and the client's place in the table of clients; `None` ends the
+    /// connection.
     async fn introduced(
         &self,
         stream: &TcpStream,
-        proxy: SocketAddr,
+        proxy: Ends,
         admitted: Rc<Admitted>,
         mut stop: StopSignal,
-    ) -> Option<(SocketAddr, Rc<Admitted>)> {
+    ) -> Option<(Ends, Rc<Admitted>)> {
         let limit = self.setup.limits.handshake_timeout;
         let read = tokio::select! {
             biased;
@@ -166,14 +174,15 @@ impl Context {
                 // It counts as the client's, and no longer as the proxy's.
                 drop(admitted);
                 let now = Instant::now();
-                let admitted = self.clients.admit(client.ip(), Transport::Tcp, now)?;
+                let admitted = self.clients.admit(client.peer.ip(), Transport::Tcp, now)?;
                 Some((client, admitted))
             }
             Ok(Ok(None)) => Some((proxy, admitted)),
             failed => {
                 let incidents = &self.setup.service.incidents;
-                incidents.record(proxy.ip(), Incident::ProxyHeader);
-                tracing::debug!(proxy = %proxy.ip(), ?failed, "no PROXY header");
+                let proxy = proxy.peer.ip();
+                incidents.record(proxy, Incident::ProxyHeader);
+                tracing::debug!(%proxy, ?failed, "no PROXY header");
                 None
             }
         }
@@ -265,6 +274,7 @@ impl Context {
             buffers: Rc::clone(&self.buffers),
             config: Arc::clone(&self.http2),
             peer: client.address,
+            local: client.local,
             admitted: Rc::clone(&client.admitted),
             terms: self.listener.terms,
             presented: client.presented.get().cloned(),
@@ -312,6 +322,7 @@ impl Context {
             terms,
         )
         .presented(client.presented.get().cloned())
+        .reached(client.local)
     }
 
     async fn converse_http1(

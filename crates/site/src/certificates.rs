@@ -1,6 +1,6 @@
 //! The certificates that sites name, in the order in which a server looks for them.
 
-use altway_config::{Certificate, ClientCertificates, Issuer, Plan, Site};
+use altway_config::{Certificate, ClientCertificates, Issuer, Plan, Site, SiteName};
 use altway_serve::{Certificates, ClientAuth, Identity};
 
 /// The certificates of all sites, those of the default site first. `read` has one that a site names; `ordered` the one
@@ -36,7 +36,9 @@ pub fn certificates<E>(
                 own_names.extend(names_of(site));
             }
             Some(Issuer::Acme) => {
-                for name in names_of(site) {
+                // What a wildcard stands for is had on demand, name by name.
+                let exact = site.names.iter().filter(|name| name.exact().is_some());
+                for name in exact.map(plain) {
                     identities.extend(ordered(&name));
                     awaited.push(name);
                 }
@@ -82,6 +84,9 @@ pub fn with_client_auth<E>(
 
 /// The names of a site as certificates write them: addresses without brackets.
 fn names_of(site: &Site) -> impl Iterator<Item = String> {
-    let plain = |name: String| name.trim_matches(['[', ']']).to_owned();
-    site.names.iter().map(move |name| plain(name.to_string()))
+    site.names.iter().map(plain)
+}
+
+fn plain(name: &SiteName) -> String {
+    name.to_string().trim_matches(['[', ']']).to_owned()
 }

@@ -22,7 +22,8 @@ pub(crate) fn service(
     proxy: &ProxyPlan,
     statistics: &Arc<Statistics>,
 ) -> Result<Proxy, Error> {
-    let group = Group::new(options(proxy)?)?;
+    let pool = pool(site, route);
+    let group = Group::after(options(proxy)?, statistics.group(&pool).as_ref())?;
     let text = |prefix: &Option<PathPrefix>| prefix.as_ref().map(|it| it.as_str().to_owned());
     let settings = Settings {
         path: PathChange {
@@ -33,7 +34,7 @@ pub(crate) fn service(
         trusted: proxy.trust.clone(),
         fields: fields_of(site, route),
         statistics: Arc::clone(statistics),
-        pool: pool(site, route),
+        pool,
     };
     Ok(Proxy::new(group, settings))
 }

@@ -27,6 +27,10 @@ const MAX_FIELDS: u32 = 64 << 10;
 /// Bytes that a stream of HTTP/2 may be ahead of its reader.
 const STREAM_WINDOW: u32 = 256 << 10;
 
+/// Bytes that a tunnel over HTTP/2 may be ahead of its reader: the least that a connection can have (RFC 9113 section
+/// 6.9.2), as every WebSocket has its own.
+pub(crate) const TUNNEL_WINDOW: u32 = (64 << 10) - 1;
+
 /// Bytes that a connection of HTTP/2 may be ahead of its readers.
 const CONNECTION_WINDOW: u32 = 4 << 20;
 
@@ -124,8 +128,8 @@ impl Connector {
         let connecting = async {
             let stream = self.stream(header).await?;
             let (sender, mut connection) = h2::client::Builder::new()
-                .initial_window_size(STREAM_WINDOW)
-                .initial_connection_window_size(STREAM_WINDOW)
+                .initial_window_size(TUNNEL_WINDOW)
+                .initial_connection_window_size(TUNNEL_WINDOW)
                 .max_header_list_size(MAX_FIELDS)
                 .enable_push(false)
                 .handshake(stream)

@@ -23,7 +23,7 @@ pub const FAILURES: [&str; 6] = [
     "refused",
 ];
 
-/// The figures of one server, over all workers, since its group was made.
+/// The figures of one server, over all workers, since a group first had it ([`Group::after`](crate::Group::after)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerStatistics {

@@ -78,13 +78,15 @@ pub enum Reason {
     Malformed,
     /// A server of HTTP/2 or HTTP/3 takes no WebSockets.
     NoTunnel,
+    /// A server of HTTP/1.1 has answered another WebSocket handshake than it was sent (RFC 6455 section 4.1).
+    Handshake,
     /// The client did not send its content in time, or broke off.
     Client,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::NoServer,
         Self::Busy,
         Self::Connect,
@@ -92,6 +94,7 @@ impl Reason {
         Self::TimedOut,
         Self::Malformed,
         Self::NoTunnel,
+        Self::Handshake,
         Self::Client,
     ];
 }
@@ -106,6 +109,9 @@ impl fmt::Display for Reason {
             Self::TimedOut => "the upstream did not respond in time",
             Self::Malformed => "the upstream's response is malformed",
             Self::NoTunnel => "the upstream takes no WebSockets over its protocol",
+            Self::Handshake => {
+                "the upstream's Sec-WebSocket-Accept is not that of the handshake (RFC 6455 section 4.1)"
+            }
             Self::Client => "the client did not send its content",
         })
     }

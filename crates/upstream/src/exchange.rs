@@ -249,6 +249,11 @@ impl Exchange {
             }
             _ => self.carry(member, lease, is_fresh).await,
         };
+        if let Ok((response, Some(_))) = &outcome
+            && connector.server.protocol == Protocol::Http1
+        {
+            self.check_accept(response.headers(), &pool.counters)?;
+        }
         if outcome.is_ok() {
             pool.counters.responded(began.elapsed());
         }
@@ -329,7 +334,7 @@ impl Exchange {
     fn proxy_protocol(&self) -> Option<Vec<u8>> {
         let client = (self.received.peer, self.received.port).into();
         let is_sent = self.group.options.send_proxy_protocol;
-        is_sent.then(|| proxy_protocol::header(Some(client)))
+        is_sent.then(|| proxy_protocol::header(Some((client, self.received.local))))
     }
 
     async fn over_http1(&self, connection: Http1, lease: Lease) -> Result<Answer, Attempted> {

@@ -3,7 +3,7 @@
 use crate::background;
 use crate::balance::{self, Balance, Candidate, Draw};
 use crate::connect::Connector;
-use crate::counters::ServerStatistics;
+use crate::counters::{Counters, ServerStatistics};
 use crate::health::Health;
 use crate::pool::Pool;
 use crate::resolve::Names;
@@ -129,11 +129,19 @@ pub(crate) struct Shared {
 pub(crate) struct Member {
     pub(crate) connector: Connector,
     id: u64,
-    health: Mutex<Health>,
+    health: Arc<Mutex<Health>>,
+    known: Arc<Known>,
+}
+
+/// What is counted of a server, over all groups that take each other's place.
+#[derive(Debug, Default)]
+struct Known {
     ejections: AtomicU64,
     requests: AtomicUsize,
     /// The reason why the latest connection could not be had; cleared when it is told.
     unconnected: Mutex<Option<String>>,
+    /// The counters of each worker.
+    counters: ThreadLocal<Arc<Counters>>,
 }
 
 /// Bytes of a connection over HTTP/1.1 in clear text, with its place in the event loop.
@@ -167,6 +175,16 @@ impl Group {
     /// # Errors
     /// [`Error`].
     pub fn new(options: Options) -> Result<Self, Error> {
+        Self::after(options, None)
+    }
+
+    /// A group in the place of a `former` one, whose requests go on there. Of servers that both have it goes by what is
+    /// known of them: their figures go on, and so do ejections and slow starts. What checks have found counts where both
+    /// make the same ones.
+    ///
+    /// # Errors
+    /// As those of [`new`](Self::new).
+    pub fn after(options: Options, former: Option<&Self>) -> Result<Self, Error> {
         if options.servers.is_empty() {
             return Err(Error::NoServers);
         }
@@ -174,18 +192,19 @@ impl Group {
         let shown = options.client_certificate.as_ref();
         let tls = has_tls.then(|| Tls::new(&options.roots, shown));
         let tls = tls.transpose()?;
-        let members = options.servers.iter().map(|server| Member {
-            id: server.id(),
-            connector: Connector {
+        let is_checked_alike = former.is_some_and(|it| it.0.options.check == options.check);
+        let mut former: Vec<_> = former.iter().flat_map(|it| &it.0.members).collect();
+        let members = options.servers.iter().map(|server| {
+            // A server may be there more than once.
+            let same = former.iter().position(|it| it.connector.server == *server);
+            let same = same.map(|place| former.swap_remove(place));
+            let connector = Connector {
                 server: server.clone(),
                 names: Names::default(),
                 tls: tls.clone(),
                 timeout: options.connect_timeout,
-            },
-            health: Mutex::default(),
-            ejections: AtomicU64::new(0),
-            requests: AtomicUsize::new(0),
-            unconnected: Mutex::default(),
+            };
+            Member::new(connector, same, is_checked_alike)
         });
         let shared = Arc::new(Shared {
             members: members.collect(),
@@ -199,7 +218,8 @@ impl Group {
 
     /// The most bytes that a worker holds for the group: connections, those that wait for a request among them, and what
     /// HTTP/2 and HTTP/3 have received ahead of their readers. Of responses over HTTP/1.1 no more is read than is given
-    /// on. Not in it are WebSockets to servers of HTTP/2, which hold 288 KiB each where their clients read nothing.
+    /// on. Not in it are WebSockets to servers of HTTP/2: what each may hold is for its client to account for
+    /// ([`Tunnel::held`](crate::Tunnel::held)).
     #[must_use]
     pub fn memory(options: &Options) -> u64 {
         let most = options.max_requests as u64;
@@ -237,10 +257,11 @@ impl Group {
             let name = member.connector.server.to_string();
             let is_available = member.health().is_available(now);
             let mut sum = ServerStatistics::of_nothing(name, is_available);
-            sum.ejections = member.ejections.load(Ordering::Relaxed);
-            sum.in_progress = member.requests.load(Ordering::Relaxed);
+            sum.ejections = member.known.ejections.load(Ordering::Relaxed);
+            sum.in_progress = member.known.requests.load(Ordering::Relaxed);
+            let counters = member.known.counters.iter();
+            counters.for_each(|it| it.add_to(&mut sum));
             for pools in &self.0.pools {
-                pools[place].counters.add_to(&mut sum);
                 sum.idle_connections += pools[place].idle_connections() as u64;
             }
             sum
@@ -254,7 +275,10 @@ impl Shared {
     pub(crate) fn pool(&self, member: usize) -> &Arc<Pool> {
         let most = self.options.max_requests;
         let is_of_one_client = self.options.send_proxy_protocol;
-        let new = |_| Arc::new(Pool::new(most, is_of_one_client));
+        let new = |member: &Member| {
+            let counters = Arc::clone(member.known.counters.get_or_default());
+            Arc::new(Pool::new(most, is_of_one_client, counters))
+        };
         &self.pools.get_or(|| self.members.iter().map(new).collect())[member]
     }
 
@@ -320,13 +344,27 @@ impl Shared {
 }
 
 impl Member {
+    /// `former`: the same server in the group before; `is_checked_alike`: by the same checks.
+    fn new(connector: Connector, former: Option<&Self>, is_checked_alike: bool) -> Self {
+        let health = former.map(|former| match is_checked_alike {
+            true => Arc::clone(&former.health),
+            false => Arc::new(Mutex::new(former.health().unchecked())),
+        });
+        Self {
+            id: connector.server.id(),
+            connector,
+            health: health.unwrap_or_default(),
+            known: former.map(|it| Arc::clone(&it.known)).unwrap_or_default(),
+        }
+    }
+
     fn candidate(&self, now: Instant) -> Candidate {
         let health = self.health();
         Candidate {
             id: self.id,
             is_usable: health.is_available(now),
             weight: health.weight(now),
-            requests: self.requests.load(Ordering::Relaxed),
+            requests: self.known.requests.load(Ordering::Relaxed),
         }
     }
 
@@ -335,7 +373,7 @@ impl Member {
     }
 
     fn unconnected(&self) -> MutexGuard<'_, Option<String>> {
-        let reason = self.unconnected.lock();
+        let reason = self.known.unconnected.lock();
         reason.unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -362,7 +400,7 @@ impl Member {
         let server = &self.connector.server;
         match (before, after) {
             (true, false) => {
-                self.ejections.fetch_add(1, Ordering::Relaxed);
+                self.known.ejections.fetch_add(1, Ordering::Relaxed);
                 let why = self.unconnected().take();
                 let why = why.map_or_else(String::new, |why| {
                     format!(", for there is no connection: {why}")
@@ -384,9 +422,8 @@ pub(crate) struct InProgress {
 
 impl InProgress {
     pub(crate) fn new(group: &Arc<Shared>, member: usize) -> Self {
-        group.members[member]
-            .requests
-            .fetch_add(1, Ordering::Relaxed);
+        let requests = &group.members[member].known.requests;
+        requests.fetch_add(1, Ordering::Relaxed);
         Self {
             group: Arc::clone(group),
             member,
@@ -396,7 +433,83 @@ impl InProgress {
 
 impl Drop for InProgress {
     fn drop(&mut self) {
-        let requests = &self.group.members[self.member].requests;
+        let requests = &self.group.members[self.member].known.requests;
         requests.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Address;
+    use crate::health::FAILURES;
+
+    fn server(port: u16) -> Server {
+        Server {
+            address: Address::Tcp("127.0.0.1".into(), port),
+            protocol: Protocol::Http1,
+            tls: None,
+        }
+    }
+
+    fn options(ports: &[u16]) -> Options {
+        Options::new(ports.iter().map(|port| server(*port)).collect())
+    }
+
+    fn available(group: &Group) -> Vec<bool> {
+        group
+            .servers()
+            .map(|(_, is_available)| is_available)
+            .collect()
+    }
+
+    #[test]
+    fn what_is_known_of_a_server_goes_on_in_the_group_after() {
+        let former = Group::new(options(&[1, 2])).unwrap();
+        for _ in 0..FAILURES {
+            former.0.members[1].note(Health::failed);
+        }
+        former.0.pool(1).counters.request();
+        let running = InProgress::new(&former.0, 1);
+        let new = Group::after(options(&[2, 3, 2]), Some(&former)).unwrap();
+        assert_eq!(
+            available(&new),
+            [false, true, true],
+            "the second is another one"
+        );
+        new.0.pool(0).counters.request();
+        let figures = new.statistics();
+        let of = |it: &ServerStatistics| (it.requests, it.in_progress, it.ejections);
+        let of: Vec<_> = figures.iter().map(of).collect();
+        assert_eq!(of, [(2, 1, 1), (0, 0, 0), (0, 0, 0)]);
+        // What runs at the former one counts until its end.
+        drop(running);
+        drop(former);
+        assert_eq!(new.statistics()[0].in_progress, 0);
+        assert_eq!(new.statistics()[0].requests, 2);
+    }
+
+    #[test]
+    fn what_a_check_has_found_holds_for_the_same_checks_alone() {
+        let former = Group::new(options(&[1])).unwrap();
+        let checked = |passed| {
+            former.0.members[0].note(|health, now| health.checked(passed, now));
+        };
+        checked(false);
+        let same = Group::after(options(&[1]), Some(&former)).unwrap();
+        assert_eq!(available(&same), [false]);
+        checked(true);
+        checked(true);
+        assert_eq!(available(&same), [true], "it is found out for both");
+        checked(false);
+        checked(false);
+        let connector = Connector {
+            server: server(1),
+            names: Names::default(),
+            tls: None,
+            timeout: Duration::from_secs(1),
+        };
+        let apart = Member::new(connector, Some(&former.0.members[0]), false);
+        assert!(!apart.health().is_down());
     }
 }

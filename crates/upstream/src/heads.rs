@@ -4,7 +4,7 @@ use altway_message::hop_by_hop;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, Version};
 use std::fmt::Write as _;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 const FORWARDED: HeaderName = HeaderName::from_static("forwarded");
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -36,6 +36,8 @@ pub struct Received<'r> {
     pub peer: IpAddr,
     /// Its port.
     pub port: u16,
+    /// The address and port that the peer's connection was made to, where that is known.
+    pub local: Option<SocketAddr>,
     /// Whether that peer is a proxy whose word on the client counts.
     pub is_trusted: bool,
     /// `http` or `https`, as the client sees it.

@@ -121,6 +121,15 @@ impl Health {
         };
     }
 
+    /// The same without what checks have found.
+    #[must_use]
+    pub fn unchecked(&self) -> Self {
+        Self {
+            check: Check::Unchecked,
+            ..self.clone()
+        }
+    }
+
     /// Whether it may be given requests.
     #[must_use]
     pub fn is_available(&self, now: Instant) -> bool {
@@ -235,6 +244,17 @@ mod tests {
         let mut health = Health::default();
         health.checked(false, now);
         assert!(!health.is_available(now));
+    }
+
+    #[test]
+    fn without_its_checks_a_server_is_what_requests_have_shown() {
+        let now = Instant::now();
+        let mut health = Health::default();
+        fail(&mut health, FAILURES, now);
+        health.checked(false, now);
+        let unchecked = health.unchecked();
+        assert_eq!(unchecked.available_in(now), Some(FIRST_EJECTION));
+        assert!(unchecked.is_available(now + FIRST_EJECTION));
     }
 
     #[test]

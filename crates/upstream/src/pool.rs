@@ -60,7 +60,7 @@ pub(crate) enum Connection {
 
 impl Pool {
     /// `most`: requests at a time; as many more may wait. `is_of_one_client`: no connection is kept for another request.
-    pub(crate) fn new(most: usize, is_of_one_client: bool) -> Self {
+    pub(crate) fn new(most: usize, is_of_one_client: bool, counters: Arc<Counters>) -> Self {
         Self {
             idle: Mutex::default(),
             shared: tokio::sync::Mutex::default(),
@@ -70,7 +70,7 @@ impl Pool {
             permits: Arc::new(Semaphore::new(most)),
             waiting: AtomicUsize::new(0),
             most,
-            counters: Arc::default(),
+            counters,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Byte streams to servers: a connection of HTTP/1.1 that has switched protocols (RFC 9110 section 7.8), or a stream of
 //! HTTP/2 or HTTP/3 that an extended CONNECT has opened (RFC 8441, RFC 9220).
 
+use crate::connect::TUNNEL_WINDOW;
 use crate::http1::Switched;
 use crate::http3::Http3Stream;
 use crate::response::Lease;
@@ -37,6 +38,18 @@ impl Tunnel {
     pub(crate) fn http3(stream: Http3Stream, lease: Lease) -> Self {
         let carrier = Carrier::Http3(stream);
         Self { carrier, lease }
+    }
+
+    /// Bytes of memory that it may fill, however little is read of it, beside what [`Group::memory`] has: over HTTP/2 the
+    /// window of its connection.
+    ///
+    /// [`Group::memory`]: crate::Group::memory
+    #[must_use]
+    pub fn held(&self) -> usize {
+        match self.carrier {
+            Carrier::Http2(_) => TUNNEL_WINDOW as usize,
+            Carrier::Http1(_) | Carrier::Http3(_) => 0,
+        }
     }
 
     /// The byte stream, which keeps its place at the server.

@@ -2,12 +2,18 @@ module bench-quic-go
 
 go 1.26.0
 
-require github.com/quic-go/quic-go v0.65.0
+require (
+	connectrpc.com/connect v1.21.1
+	github.com/quic-go/quic-go v0.65.0
+	google.golang.org/grpc v1.85.0
+)
 
 require (
 	github.com/quic-go/qpack v0.6.0 // indirect
-	golang.org/x/crypto v0.54.0 // indirect
-	golang.org/x/net v0.56.0 // indirect
-	golang.org/x/sys v0.47.0 // indirect
-	golang.org/x/text v0.40.0 // indirect
+	golang.org/x/crypto v0.57.0 // indirect
+	golang.org/x/net v0.60.0 // indirect
+	golang.org/x/sys v0.48.0 // indirect
+	golang.org/x/text v0.42.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
 )

@@ -1,13 +1,14 @@
 //! The loop of the thread that orders certificates.
 
-use super::{Event, Names, Observer, Status, kept};
+use super::{Assignment, Event, Observer, Status, kept};
 use crate::authority::{Authority, own_fault};
 use crate::certificate::Issued;
 use crate::client::{HEARD, Heard};
 use crate::folder;
+use crate::on_demand::OnDemand;
 use crate::order::{OpenOrder, Step};
 use crate::responder::Responder;
-use crate::schedule::{Failure, Now, Schedule, Task, Window};
+use crate::schedule::{Answer, Failure, Now, Schedule, Task, Window};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,9 +16,21 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::watch;
 use tokio::task::{Id, JoinSet};
 
+/// The least time between two looks at the names that handshakes ask for: they come in any number.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The least time between two complaints about names on demand.
+const COMPLAINTS: Duration = Duration::from_secs(60);
+
 /// The state of the loop.
 pub(super) struct Work {
+    assignments: watch::Receiver<Assignment>,
     authority: Arc<Authority>,
+    on_demand: OnDemand,
+    /// The earliest time of the next look at names on demand.
+    look_at: Instant,
+    /// The latest complaint about names on demand.
+    complained_at: Option<Instant>,
     responder: Arc<dyn Responder>,
     observer: Observer,
     status: Arc<Mutex<Status>>,
@@ -35,21 +48,25 @@ enum Outcome {
     Step(Step),
     Failed(Failure, Option<Box<OpenOrder>>),
     RenewalInfo(Option<Window>, Duration),
+    Permission(Result<bool, String>),
 }
 
 impl Work {
     pub(super) fn new(
-        authority: Authority,
-        responder: Arc<dyn Responder>,
-        observer: Observer,
+        mut assignments: watch::Receiver<Assignment>,
+        on_demand: OnDemand,
+        (responder, observer): (Arc<dyn Responder>, Observer),
         status: Arc<Mutex<Status>>,
     ) -> Self {
         let origin = Instant::now();
-        let now = now(origin);
-        let challenges = authority.settings.challenges.clone();
-        Self {
-            schedule: Schedule::new(challenges, fastrand::u64(..), now),
-            authority: Arc::new(authority),
+        let Assignment { authority, names } = assignments.borrow_and_update().clone();
+        let mut work = Self {
+            schedule: schedule(&authority, now(origin)),
+            assignments,
+            authority,
+            on_demand,
+            look_at: origin,
+            complained_at: None,
             responder,
             observer,
             status,
@@ -57,19 +74,27 @@ impl Work {
             orders: HashMap::new(),
             tasks: JoinSet::new(),
             names: HashMap::new(),
-        }
+        };
+        work.rename(&names);
+        work
     }
 
     /// Runs until nobody can change the names any more.
-    pub(super) async fn run(mut self, mut names: watch::Receiver<Names>) {
-        self.rename(&names.borrow_and_update().clone());
+    pub(super) async fn run(mut self) {
+        let on_demand = self.on_demand.clone();
         loop {
+            self.forget_unused();
             while let Some(task) = self.schedule.next_task(now(self.origin)) {
                 self.begin(task);
             }
             self.publish();
             let now = now(self.origin);
             let wait = self.schedule.next_wakeup(now).saturating_sub(now.elapsed);
+            let look_at = self.look_at.into();
+            let wanted = async {
+                on_demand.wanted().await;
+                tokio::time::sleep_until(look_at).await;
+            };
             tokio::select! {
                 Some(done) = self.tasks.join_next_with_id() => {
                     let (id, outcome) = match done {
@@ -80,28 +105,90 @@ impl Work {
                         self.end(&name, outcome);
                     }
                 }
-                changed = names.changed() => {
+                changed = self.assignments.changed() => {
                     if changed.is_err() {
                         return;
                     }
-                    self.rename(&names.borrow_and_update().clone());
+                    let new = self.assignments.borrow_and_update().clone();
+                    self.follow(new.authority);
+                    self.rename(&new.names);
                 }
-                () = tokio::time::sleep(wait) => {}
+                () = wanted => self.look(),
+                () = tokio::time::sleep(wait) => self.look(),
             }
         }
     }
 
-    fn rename(&mut self, names: &Names) {
+    /// Goes by other settings. Orders at another authority are none of this one, and neither is what becomes of them.
+    fn follow(&mut self, authority: Arc<Authority>) {
+        if Arc::ptr_eq(&authority, &self.authority) {
+            return;
+        }
+        if authority.folder == self.authority.folder {
+            let challenges = authority.settings.challenges.clone();
+            self.schedule.set_challenges(challenges);
+            let telling = Arc::clone(&authority);
+            tokio::task::spawn_local(async move { telling.contact_changed().await });
+        } else {
+            self.schedule = schedule(&authority, now(self.origin));
+            self.orders.clear();
+            self.names.clear();
+        }
+        self.authority = authority;
+    }
+
+    fn rename(&mut self, names: &[String]) {
         let now = now(self.origin);
+        let folder = &self.authority.folder;
+        let asking = self.authority.settings.on_demand.as_ref();
         self.schedule
-            .retain(|name| names.iter().any(|it| it == name));
-        self.orders
-            .retain(|name, _| names.iter().any(|it| it == name));
-        for name in names.iter() {
-            let (held, memory) = kept(&self.authority.folder, name);
+            .set_most_on_demand(asking.map_or(0, |it| it.most));
+        let is_wanted = |name: &str| names.iter().any(|it| it == name);
+        self.schedule.retain(is_wanted);
+        for name in names {
+            let (held, memory) = kept(folder, name);
             self.schedule.add(name, held, &memory, now);
         }
+        let is_on_demand = |name: &str| asking.is_some() && self.on_demand.covers(name);
+        self.schedule.retain_on_demand(is_on_demand);
+        let known = asking.map(|_| folder.known_on_demand()).unwrap_or_default();
+        for name in known.iter().filter(|name| is_on_demand(name)) {
+            let (held, memory) = kept(folder, name);
+            self.schedule.restore(name, held, &memory, now);
+        }
+        self.orders
+            .retain(|name, _| self.schedule.memory(name, now).is_some());
         self.schedule.retry(now);
+    }
+
+    /// Takes the names that handshakes have asked for.
+    fn look(&mut self) {
+        self.look_at = Instant::now() + LOOK;
+        let now = now(self.origin);
+        let seen = self.on_demand.take();
+        for name in seen.wanted {
+            self.schedule.want(&name, now);
+        }
+        for name in seen.used {
+            let before = self.schedule.memory(&name, now);
+            self.schedule.used(&name, now);
+            if self.schedule.memory(&name, now) != before {
+                self.keep(&name, now);
+            }
+        }
+    }
+
+    /// Does away with names on demand that nobody uses.
+    fn forget_unused(&mut self) {
+        let forgotten = self.schedule.forget_unused(now(self.origin));
+        if forgotten.is_empty() {
+            return;
+        }
+        for name in &forgotten {
+            self.orders.remove(name);
+            self.authority.folder.forget(name);
+        }
+        (self.observer)(&Event::OnDemand { forgotten });
     }
 
     /// Carries a task out beside others.
@@ -126,6 +213,10 @@ impl Work {
                         None => Outcome::RenewalInfo(None, Duration::MAX),
                     }
                 }
+                Task::Permission { .. } => Outcome::Permission(match &authority.program {
+                    Some(program) => program.allows(&name).await,
+                    None => Ok(false),
+                }),
                 Task::Order {
                     challenge,
                     replaces,
@@ -172,6 +263,7 @@ impl Work {
                 self.schedule.on_renewal_info(name, window, ask_after, now);
                 return;
             }
+            Outcome::Permission(answer) => return self.answered(name, answer),
             Outcome::Step(Step::Pending(open, retry_after)) => {
                 if self.schedule.on_pending(name, retry_after, now) {
                     self.orders.insert(name.into(), open);
@@ -197,6 +289,47 @@ impl Work {
         }
         if self.schedule.memory(name, now) != before {
             self.keep(name, now);
+        }
+    }
+
+    /// The question whether a name may have a certificate is answered.
+    fn answered(&mut self, name: &str, answer: Result<bool, String>) {
+        let now = now(self.origin);
+        let is_new = self.schedule.memory(name, now).is_none();
+        let answer = match answer {
+            Ok(true) => Answer::Allowed,
+            Ok(false) => Answer::Refused,
+            Err(error) => {
+                self.complain(&format!("nobody says whether {name} may have one: {error}"));
+                Answer::Unanswered
+            }
+        };
+        let (held, memory) = match is_new && answer == Answer::Allowed {
+            true => kept(&self.authority.folder, name),
+            false => Default::default(),
+        };
+        let is_allowed = self
+            .schedule
+            .on_answered(name, answer, (held, &memory), now);
+        if !is_allowed && answer == Answer::Allowed {
+            self.complain(&format!("none for {name}: there are as many as may be"));
+        }
+        tracing::debug!(name, ?answer, is_allowed, "a certificate on demand");
+        if is_allowed && is_new {
+            self.keep(name, now);
+            if held.is_some() {
+                let forgotten = Vec::new();
+                (self.observer)(&Event::OnDemand { forgotten });
+            }
+        }
+    }
+
+    /// Tells the operator what is wrong with names on demand, of which there may be any number, now and then.
+    fn complain(&mut self, what: &str) {
+        let complained = self.complained_at.map(|at| at.elapsed());
+        if complained.is_none_or(|since| since >= COMPLAINTS) {
+            self.complained_at = Some(Instant::now());
+            tracing::warn!("certificates on demand: {what}");
         }
     }
 
@@ -233,6 +366,12 @@ impl Work {
         let names = self.schedule.status(now(self.origin));
         self.count(|status| status.names = names);
     }
+}
+
+/// A schedule for an authority, without names.
+fn schedule(authority: &Authority, now: Now) -> Schedule {
+    let challenges = authority.settings.challenges.clone();
+    Schedule::new(challenges, fastrand::u64(..), now)
 }
 
 /// The time on both clocks.

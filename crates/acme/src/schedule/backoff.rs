@@ -46,31 +46,52 @@ impl Backoff {
     }
 }
 
-/// The orders that may be made: a bucket of [`Budget::MOST`] that fills up in three hours. Let's Encrypt takes 300 new orders
-/// of an account in three hours.
+/// A rate: so many at once, and as many again in a time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rate {
+    most: f64,
+    span: Duration,
+}
+
+/// The orders that may be made. Let's Encrypt takes 300 new orders of an account in three hours.
+pub(super) const ORDERS: Rate = Rate {
+    most: 250.0,
+    span: Duration::from_secs(3 * 3_600),
+};
+
+/// The questions whether names may have certificates: ten a second cost a program on the same machine little, and whoever
+/// asks for names at random can't have more.
+pub(super) const QUESTIONS: Rate = Rate {
+    most: 50.0,
+    span: Duration::from_secs(5),
+};
+
+/// A bucket that fills up at a [`Rate`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Budget {
+    rate: Rate,
     left: f64,
     at: Duration,
 }
 
 impl Budget {
-    /// The orders that may be made at once.
-    pub(super) const MOST: f64 = 250.0;
-
-    const SPAN: Duration = Duration::from_secs(3 * 3_600);
-
-    pub(super) fn new(now: Duration) -> Self {
+    pub(super) fn new(rate: Rate, now: Duration) -> Self {
         Self {
-            left: Self::MOST,
+            rate,
+            left: rate.most,
             at: now,
         }
     }
 
-    /// Takes an order, if there is one left.
+    /// Takes one, if there is one left.
     pub(super) fn take(&mut self, now: Duration) -> bool {
+        self.take_leaving(0.0, now)
+    }
+
+    /// Takes one, if there are `others` left after that.
+    pub(super) fn take_leaving(&mut self, others: f64, now: Duration) -> bool {
         self.fill(now);
-        let is_there = self.left >= 1.0;
+        let is_there = self.left >= 1.0 + others;
         if is_there {
             self.left -= 1.0;
         }
@@ -81,12 +102,12 @@ impl Budget {
     pub(super) fn ready_at(&mut self, now: Duration) -> Duration {
         self.fill(now);
         let missing = (1.0 - self.left).max(0.0);
-        now + Self::SPAN.mul_f64(missing / Self::MOST)
+        now + self.rate.span.mul_f64(missing / self.rate.most)
     }
 
     fn fill(&mut self, now: Duration) {
-        let passed = now.saturating_sub(self.at).as_secs_f64() / Self::SPAN.as_secs_f64();
-        self.left = (self.left + passed * Self::MOST).min(Self::MOST);
+        let passed = now.saturating_sub(self.at).as_secs_f64() / self.rate.span.as_secs_f64();
+        self.left = (self.left + passed * self.rate.most).min(self.rate.most);
         self.at = self.at.max(now);
     }
 }
@@ -122,7 +143,7 @@ mod tests {
 
     #[test]
     fn orders_are_as_many_as_the_bucket_has_and_come_again_with_time() {
-        let mut budget = Budget::new(Duration::ZERO);
+        let mut budget = Budget::new(ORDERS, Duration::ZERO);
         let now = Duration::from_secs(5);
         assert_eq!((0..1_000).filter(|_| budget.take(now)).count(), 250);
         let next = budget.ready_at(now) - now;
@@ -130,6 +151,8 @@ mod tests {
         assert!(!budget.take(now + next / 2));
         assert!(budget.take(now + next + Duration::from_millis(1)));
         let later = now + Duration::from_secs(86_400);
-        assert_eq!((0..1_000).filter(|_| budget.take(later)).count(), 250);
+        let leaving = (0..1_000).filter(|_| budget.take_leaving(50.0, later));
+        assert_eq!(leaving.count(), 200);
+        assert_eq!((0..1_000).filter(|_| budget.take(later)).count(), 50);
     }
 }

@@ -35,6 +35,8 @@ pub struct Memory {
     pub has_order: bool,
     /// The latest failure.
     pub error: Option<String>,
+    /// The day on which a name on demand was last used, in seconds since 1970; 0: it is not on demand.
+    pub used_at: u64,
 }
 
 /// The state of a name.
@@ -262,6 +264,7 @@ impl Entry {
             is_limited: self.is_limited,
             has_order: self.pending.is_some(),
             error: self.error.clone(),
+            used_at: 0,
         }
     }
 
@@ -288,6 +291,6 @@ impl Entry {
 }
 
 /// A time of day as the time since 1970.
-fn unix(wall: SystemTime) -> Duration {
+pub(super) fn unix(wall: SystemTime) -> Duration {
     wall.duration_since(UNIX_EPOCH).unwrap_or_default()
 }

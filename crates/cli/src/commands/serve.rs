@@ -177,7 +177,8 @@ pub(super) fn run_plan(
     let site = setup::site(plan, &how.statistics)?;
     let stamps = watch::Stamps::of(plan);
     let acme = acme::open(plan)?;
-    let mut options = setup::options(plan, site, spelling, printer)?;
+    let demand = acme.as_ref().map(acme::Acme::demand);
+    let mut options = setup::options(plan, site, spelling, demand, printer)?;
     options.passed = passed::sockets(&plan.config().listen)?;
     let watchdog = notify::watchdog();
     options.heartbeat = watchdog.map(notify::heartbeat);
@@ -191,12 +192,13 @@ pub(super) fn run_plan(
         limits::memory(&options.limits, options.threads) + setup::memory(plan, options.threads);
     let state = sandbox.state();
     let replaced = (server.reload_handle(), Arc::clone(&how.statistics));
+    let ordering = acme.as_ref().map(|acme| acme::Ordering::new(acme, plan));
     let reloading = Arc::new(Reloading::new(
         how.file.clone(),
         plan.clone(),
         stamps,
         replaced,
-        sandbox,
+        (sandbox, ordering),
         *printer,
     ));
     if !plan.config().listen.is_clear_text() {

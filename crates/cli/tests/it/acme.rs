@@ -8,6 +8,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// A port of the loopback that nobody listens at.
@@ -129,6 +130,18 @@ impl Place {
             });
         }
         pebble
+    }
+
+    /// A configuration whose names are on demand beside one; those that end with `.shop.example` are allowed.
+    fn config_on_demand(&self, listen: &str, acme: &str) {
+        let (https, pebble) = (self.https, self.pebble);
+        let text = format!(
+            "state = \"state\"\nadmin = \"admin.sock\"\nthreads = 1\n[listen]\nhttps = \"127.0.0.1:{https}\"\n{listen}\n\
+             [acme]\ndirectory = \"https://localhost:{pebble}/dir\"\nroots = \"ca/ca.pem\"\n{acme}\n\
+             [[site]]\nnames = [\"a.example\"]\nroute = [{{ files = \"site\" }}]\n\
+             [[site]]\ndefault = true\ncertificate = \"acme\"\nroute = [{{ files = \"site\" }}]\n"
+        );
+        self.dir.file("altway.toml", text);
     }
 
     /// `listen`: keys of [listen] beside `https`; `acme`: keys of [acme] beside directory and roots.
@@ -361,4 +374,146 @@ fn an_external_account_is_bound_and_a_refused_name_holds_no_other_up() {
     let refused = refusal(&mut place.altway(["config", "check", "altway.toml"]));
     assert!(refused.contains("altway.toml:"), "{refused}");
     assert!(refused.contains("`kid-1` is not base64url"), "{refused}");
+}
+
+/// A program that allows names below `shop.example`: its port, and the names that it was asked for. Ends with the process.
+fn program() -> (u16, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let asked = Arc::<Mutex<Vec<String>>>::default();
+    let telling = Arc::clone(&asked);
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut head = Vec::new();
+            let mut byte = [0];
+            while !head.ends_with(b"\r\n\r\n") && stream.read_exact(&mut byte).is_ok() {
+                head.push(byte[0]);
+            }
+            let head = String::from_utf8_lossy(&head);
+            let name = head.strip_prefix("GET /allowed?key=1&domain=");
+            let name = name.and_then(|rest| rest.split(' ').next()).unwrap_or("?");
+            telling.lock().unwrap().push(name.to_owned());
+            let status = match name.ends_with(".shop.example") {
+                true => "200 OK",
+                false => "404 Not Found",
+            };
+            let answer =
+                format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    (port, asked)
+}
+
+#[test]
+fn a_name_on_demand_has_its_certificate_once_it_is_asked_for_and_allowed() {
+    let Some(place) = Place::new() else {
+        return;
+    };
+    let (port, asked) = program();
+    let http = format!("http = \"127.0.0.1:{}\"", place.http);
+    let demand = format!(
+        "profile = \"default\"\non-demand = {{ ask = \"http://127.0.0.1:{port}/allowed?key=1\", names = 2 }}"
+    );
+    place.config_on_demand(&http, &demand);
+    let said = success(&mut place.altway(["config", "check", "altway.toml"]));
+    assert_eq!(said, "");
+    let _pebble = place.pebble("", &[]);
+    let serving = place.serve();
+    within(30, "the name of the site is served", || {
+        place.is_served("a.example")
+    });
+    // CURLE_SSL_CONNECT_ERROR: it is shown no certificate, not that of the other name.
+    for name in ["one.shop.example", "other.example"] {
+        assert_eq!(place.get(name).0, Some(35), "{name}");
+    }
+    within(30, "the allowed name is served", || {
+        place.is_served("one.shop.example")
+    });
+    assert_eq!(place.get("other.example").0, Some(35));
+    let count = |name: &str| {
+        asked
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|it| *it == name)
+            .count()
+    };
+    eventually("the other one was asked for", || count("other.example") > 0);
+    let counts = ["one.shop.example", "other.example", "a.example"].map(count);
+    assert_eq!(counts, [1, 1, 0], "once each, and never for a site's own");
+    assert!(place.certificate("other.example").is_none());
+    // As many as there may be.
+    for name in ["two.shop.example", "three.shop.example"] {
+        within(20, "it was asked for", || {
+            let _ = place.get(name);
+            count(name) > 0
+        });
+    }
+    within(30, "the second is served", || {
+        place.is_served("two.shop.example")
+    });
+    assert_eq!(place.get("three.shop.example").0, Some(35));
+    let status = place.status();
+    assert!(
+        status.contains("one.shop.example: for 89 days more"),
+        "{status}"
+    );
+    assert!(!status.contains("three.shop.example"), "{status}");
+    let held = place.certificate("one.shop.example");
+    assert_eq!(serving.terminate(), Some(0));
+    let _serving = place.serve();
+    assert!(place.is_served("one.shop.example"), "at once");
+    assert_eq!(place.certificate("one.shop.example"), held);
+    assert_eq!(count("one.shop.example"), 1);
+}
+
+#[test]
+fn a_reload_takes_what_acme_says_and_refuses_another_folder() {
+    let Some(place) = Place::new() else {
+        return;
+    };
+    let http = format!("http = \"127.0.0.1:{}\"", place.http);
+    let usual = "profile = \"default\"\nemail = \"ops@example.org\"";
+    place.config(&["a.example"], &http, usual);
+    let _pebble = place.pebble("", &[]);
+    let _serving = place.serve();
+    within(30, "it is served", || place.is_served("a.example"));
+    let contact = place.of("..", "contact.json");
+    let told = || fs::read_to_string(&contact).unwrap_or_default();
+    assert_eq!(told(), r#"{"email":"ops@example.org"}"#);
+    // Names, the address for mail, the profile and names on demand.
+    let (port, _) = program();
+    let demand = format!("on-demand = {{ ask = \"http://127.0.0.1:{port}/allowed?key=1\" }}");
+    let new = format!("profile = \"brief\"\nemail = \"new@example.org\"\n{demand}");
+    place.config_on_demand(&http, &new);
+    let said = success(&mut place.altway(["reload"]));
+    assert!(said.contains("changed [acme]"), "{said}");
+    within(20, "the authority is told", || {
+        told() == r#"{"email":"new@example.org"}"#
+    });
+    assert!(place.is_served("a.example"), "what there is stays");
+    within(30, "a name on demand is served", || {
+        place.is_served("one.shop.example")
+    });
+    let status = place.status();
+    assert!(status.contains("one.shop.example: for "), "{status}");
+    let before = fs::read_to_string(place.dir.path().join("altway.toml")).unwrap();
+    place.config(&["a.example"], &http, "folder = \"elsewhere\"");
+    let mut reload = place.altway(["reload"]);
+    let output = reload.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = crate::common::text(&output.stdout) + &crate::common::text(&output.stderr);
+    assert!(said.contains("as long as this process runs"), "{said}");
+    assert!(said.contains("needs a new process"), "{said}");
+    // Without a site that takes them names on demand are left alone, and with it they are there again.
+    place.config(&["a.example"], &http, usual);
+    success(&mut place.altway(["reload"]));
+    assert_eq!(place.get("one.shop.example").0, Some(35));
+    assert!(place.is_served("a.example"));
+    place.dir.file("altway.toml", before);
+    success(&mut place.altway(["reload"]));
+    within(20, "it is had on demand again", || {
+        place.is_served("one.shop.example")
+    });
 }

@@ -4,7 +4,7 @@ use crate::common::{Dir, Serving, eventually, installed, provided, text};
 use crate::h2spec;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -81,6 +81,49 @@ const GRPC_CASES: [&str; 14] = [
     "unimplemented_service",
 ];
 
+/// The server of gRPC's interoperability tests, which ends with this value, and its port.
+fn grpc_server(folder: &Path) -> (Killed, u16) {
+    let port = free_port();
+    let server = Command::new(folder.join("server"))
+        .args(["-port", &port.to_string()])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let server = Killed(server.unwrap());
+    eventually("gRPC's server listens", || listens(port));
+    (server, port)
+}
+
+/// A proxy in front of a server of gRPC. `listen`: the key that it listens by.
+fn in_front_of_grpc(dir: &Dir, listen: &str, port: u16) -> Serving {
+    let config = format!(
+        "threads = 1\n[listen]\n{listen} = \"127.0.0.1:0\"\n\
+         [[site]]\ndefault = true\n[[site.route]]\nproxy = \"h2c://127.0.0.1:{port}\"\n"
+    );
+    serve(dir, &config)
+}
+
+/// The file of the authority of the proxy's certificate.
+fn authority(dir: &Dir) -> PathBuf {
+    let made = dir.altway(["certs", "--json"]).output().unwrap();
+    let made: serde_json::Value = serde_json::from_slice(&made.stdout).unwrap();
+    PathBuf::from(made["ca_certificate"].as_str().unwrap())
+}
+
+/// Runs every case, next to each other, for most of them wait. `client`: that of a case.
+fn pass_grpc_s_cases(how: &str, client: impl Fn(&'static str) -> Command) {
+    let clients = GRPC_CASES.map(|case| {
+        let mut client = client(case);
+        client.stdin(Stdio::null()).stderr(Stdio::piped());
+        (case, client.spawn().unwrap())
+    });
+    for (case, client) in clients {
+        let output = client.wait_with_output().unwrap();
+        let said = text(&output.stderr);
+        assert!(output.status.success(), "{case}, {how}: {said}");
+    }
+}
+
 #[test]
 fn grpc_s_interoperability_tests_pass_through_a_proxy() {
     let Some(folder) = provided("grpc-go's interop", "ALTWAY_TEST_GRPC") else {
@@ -88,44 +131,42 @@ fn grpc_s_interoperability_tests_pass_through_a_proxy() {
     };
     let folder = Path::new(&folder);
     let dir = Dir::new();
-    let port = free_port();
-    let server = Command::new(folder.join("server"))
-        .args(["-port", &port.to_string()])
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
-    let _server = Killed(server.unwrap());
-    eventually("gRPC's server listens", || listens(port));
-    let route =
-        format!("[[site]]\ndefault = true\n[[site.route]]\nproxy = \"h2c://127.0.0.1:{port}\"\n");
+    let (_server, port) = grpc_server(folder);
     for (listen, is_tls) in [("http", false), ("https", true)] {
-        let listen = format!("threads = 1\n[listen]\n{listen} = \"127.0.0.1:0\"\n{route}");
-        let proxy = serve(&dir, &listen);
-        let authority = dir.path().join("authority.pem");
-        if is_tls {
-            let made = dir.altway(["certs", "--json"]).output().unwrap();
-            let made: serde_json::Value = serde_json::from_slice(&made.stdout).unwrap();
-            std::fs::copy(made["ca_certificate"].as_str().unwrap(), &authority).unwrap();
-        }
-        // Next to each other, for most of them wait.
-        let clients = GRPC_CASES.map(|case| {
+        let proxy = in_front_of_grpc(&dir, listen, port);
+        let authority = is_tls.then(|| authority(&dir));
+        pass_grpc_s_cases(listen, |case| {
             let mut client = Command::new(folder.join("client"));
             client.args(["-server_host", "127.0.0.1", "-test_case", case]);
             client.args(["-server_port", &proxy.port.to_string()]);
-            if is_tls {
+            if let Some(authority) = &authority {
                 client.arg("-use_tls").arg("-use_test_ca").arg("-ca_file");
-                client.arg(&authority);
+                client.arg(authority);
                 client.args(["-server_host_override", "localhost"]);
             }
-            client.stdin(Stdio::null()).stderr(Stdio::piped());
-            (case, client.spawn().unwrap())
+            client
         });
-        for (case, client) in clients {
-            let output = client.wait_with_output().unwrap();
-            let said = text(&output.stderr);
-            assert!(output.status.success(), "{case}, TLS {is_tls}: {said}");
-        }
     }
+}
+
+#[test]
+fn grpc_s_interoperability_tests_pass_over_http3_in_front_of_a_proxy() {
+    let (Some(folder), Some(quic_go)) = (
+        provided("grpc-go's interop", "ALTWAY_TEST_GRPC"),
+        provided("quic-go", "ALTWAY_TEST_QUIC_GO"),
+    ) else {
+        return;
+    };
+    let dir = Dir::new();
+    let (_server, port) = grpc_server(Path::new(&folder));
+    let proxy = in_front_of_grpc(&dir, "https", port);
+    let authority = authority(&dir);
+    let program = Path::new(&quic_go).with_file_name("interop-grpc-http3");
+    pass_grpc_s_cases("HTTP/3", |case| {
+        let mut client = Command::new(&program);
+        client.arg(proxy.port.to_string()).arg(&authority).arg(case);
+        client
+    });
 }
 
 /// A server that counts the requests by POST that it has read.

@@ -1,7 +1,7 @@
 //! The keys of `[acme]`.
 
 use super::{Form, Section, key, site::SECRET};
-use crate::{AcmeChallenge, DirectoryUrl};
+use crate::{AcmeChallenge, AcmeOnDemand, DirectoryUrl};
 
 /// `[acme]`.
 pub const ACME: Section = Section {
@@ -33,6 +33,12 @@ pub const ACME: Section = Section {
             "How the authority is shown that a name is this server's, the first one first and the next one where that fails: a file at port 80 or a handshake at port 443, both at the name's public address.",
         ),
         key(
+            "on-demand",
+            Form::Table(&ON_DEMAND),
+            "(none)",
+            "Certificates also for names that no site names, once a client asks for one: those of wildcards (`*.example.org`) of sites whose certificates come by ACME, and with `certificate = \"acme\"` in the default site all others.",
+        ),
+        key(
             "folder",
             Form::Path,
             "(`acme` in `state`)",
@@ -56,6 +62,30 @@ pub const ACME: Section = Section {
 const DIRECTORY: &str = "\"https://acme-v02.api.letsencrypt.org/directory\"";
 
 const _: () = assert!(DIRECTORY.len() == DirectoryUrl::LETS_ENCRYPT.len() + 2);
+
+/// `on-demand`.
+pub const ON_DEMAND: Section = Section {
+    title: "`on-demand`",
+    about: "Names whose certificates are ordered when a client asks for them. Its handshake is ended, and so are others until the certificate is there, some seconds later. Names are renewed while they are used, and forgotten once nobody has used them for a certificate's time.",
+    keys: &[
+        key(
+            "ask",
+            Form::Text("http://127.0.0.1:9123/allowed"),
+            "(required)",
+            "URL of a program of yours that says which names may have one, before each order: `GET URL?domain=NAME`, and the status 200 is yes, any other one no. Without an answer in 5 s nothing is ordered. A no holds for 5 minutes; ten names a second are asked for at most.",
+        ),
+        key(
+            "names",
+            Form::Count(1, AcmeOnDemand::MOST_NAMES as u64),
+            NAMES,
+            "Names at most that have a certificate in this way.",
+        ),
+    ],
+};
+
+const NAMES: &str = "1000";
+
+const _: () = assert!(AcmeOnDemand::NAMES == 1_000);
 
 /// `external-account`.
 pub const EXTERNAL_ACCOUNT: Section = Section {

@@ -37,6 +37,17 @@ impl Check<'_> {
                 "give `state` before the first table, or `folder` here",
             );
         }
+        let is_wide = |site: &Site| {
+            let has_wildcard = site.names.iter().any(|name| name.exact().is_none());
+            site.issuer(true) == Some(Issuer::Acme) && (site.is_default || has_wildcard)
+        };
+        if acme.on_demand.is_some() && !config.sites.iter().any(is_wide) {
+            self.fault(
+                "acme.on-demand",
+                "there are no names on demand: each site that has its certificates by ACME names all of its hosts",
+                "give one `names = [\"*.example.org\"]`, or the default site `certificate = \"acme\"`",
+            );
+        }
     }
 
     fn issuer(&mut self, config: &Config, site: &Site, path: &str) {
@@ -55,7 +66,11 @@ impl Check<'_> {
             );
             return;
         }
-        if site.names.is_empty() && !self.is_said(&format!("{path}.names")) {
+        let acme = config.acme.as_ref();
+        let is_on_demand =
+            acme.is_some_and(|acme| acme.on_demand.is_some()) || self.is_said("acme.on-demand");
+        let takes_any = is_on_demand && site.is_default;
+        if site.names.is_empty() && !takes_any && !self.is_said(&format!("{path}.names")) {
             self.fault(
                 &certificate,
                 "the certificate is to come by ACME, and the site has no names to order it for",
@@ -66,6 +81,9 @@ impl Check<'_> {
             let Some(what) = not_orderable(name) else {
                 continue;
             };
+            if is_on_demand && name.exact().is_none() {
+                continue;
+            }
             self.fault(
                 &format!("{path}.names.{index}"),
                 format!("`{name}` is {what}, for which no certificate can be had by the challenges of [acme]"),

@@ -1,10 +1,10 @@
 //! The values of each table as TOML writes them.
 
 use crate::{
-    Acme, Action, Certificate, ClientCertificates, Config, ExternalAccount, FieldChanges, Files,
-    HeaderField, HealthCheck, Limits, Listen, Listener, Log, Protocols, Proxy, ProxyRetry,
-    ProxyTimeouts, Redirect, Respond, Retry, Route, Sandbox, Secret, Security, Site, Transport,
-    Upload,
+    Acme, AcmeOnDemand, Action, Certificate, ClientCertificates, Config, ExternalAccount,
+    FieldChanges, Files, HeaderField, HealthCheck, Limits, Listen, Listener, Log, Protocols, Proxy,
+    ProxyRetry, ProxyTimeouts, Redirect, Respond, Retry, Route, Sandbox, Secret, Security, Site,
+    Transport, Upload,
 };
 use altway_document::quoted;
 use altway_units::{DataSize, duration};
@@ -155,11 +155,17 @@ impl Acme {
             format!("{{ id = {}, key = {} }}", quoted(id), secret(key))
         });
         let challenges = (!self.challenges.is_empty()).then(|| list(&self.challenges));
+        let on_demand = self.on_demand.as_ref();
+        let on_demand = on_demand.map(|AcmeOnDemand { ask, names }| {
+            let ask = quoted(&ask.to_string());
+            format!("{{ ask = {ask}, names = {names} }}")
+        });
         Values::from([
             ("email", text(self.email.as_ref())),
             ("directory", text(Some(&self.directory))),
             ("profile", text(self.profile.as_ref())),
             ("challenges", challenges),
+            ("on-demand", on_demand),
             ("folder", path(self.folder.as_ref())),
             ("roots", path(self.roots.as_ref())),
             ("external-account", account),

@@ -2,7 +2,7 @@
 
 use super::walk::{Refusal, Table, Walk};
 use crate::keys;
-use crate::{Acme, ExternalAccount};
+use crate::{Acme, AcmeOnDemand, ExternalAccount};
 
 impl Refusal for crate::BadAcmeValue {}
 
@@ -18,9 +18,24 @@ impl Walk {
             directory: self.parsed(&table, "directory").unwrap_or_default(),
             profile: self.parsed(&table, "profile"),
             challenges: self.list(&table, "challenges", true).unwrap_or_default(),
+            on_demand: self.on_demand(&table),
             folder: self.file_path(&table, "folder"),
             roots: self.file_path(&table, "roots"),
             external_account: self.external_account(&table),
+        })
+    }
+
+    fn on_demand(&mut self, acme: &Table<'_, '_>) -> Option<AcmeOnDemand> {
+        let table = self.table(acme, "on-demand", &keys::ON_DEMAND)?;
+        if !table.has("ask") {
+            self.missing(&table, "ask", "\"http://127.0.0.1:9123/allowed\"");
+        }
+        let ask = self.parsed(&table, "ask");
+        let most = AcmeOnDemand::MOST_NAMES.into();
+        let names = self.count(&table, "names", 1, most);
+        Some(AcmeOnDemand {
+            ask: ask?,
+            names: names.unwrap_or(AcmeOnDemand::NAMES),
         })
     }
 

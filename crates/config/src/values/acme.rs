@@ -36,21 +36,37 @@ impl FromStr for DirectoryUrl {
 
     fn from_str(text: &str) -> Result<Self, BadAcmeValue> {
         let expected = "the URL of an authority's directory, which begins with `https://`";
-        let rest = text.strip_prefix("https://").unwrap_or_default();
-        let authority = rest.split(['/', '?']).next().unwrap_or_default();
-        let (host, port) = match authority.rsplit_once(':') {
-            Some((host, port)) if !port.contains(']') => (host, Some(port)),
-            _ => (authority, None),
-        };
-        let is_port = port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0));
-        let is_url = is_short(text)
-            && is_port
-            && !host.is_empty()
-            && !authority.contains('@')
-            && text.bytes().all(|byte| byte.is_ascii_graphic())
-            && !text.contains(['#', '\\', '"', '<', '>']);
-        let url = is_url.then(|| Self(text.into()));
+        let url = is_url(text, "https://").then(|| Self(text.into()));
         url.ok_or_else(|| BadAcmeValue::new(text, expected))
+    }
+}
+
+/// The URL of a program that is asked whether a name may have a certificate. It is `http`: the program runs on this machine,
+/// or in a network that is trusted.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct AskUrl(String);
+
+impl AskUrl {
+    /// Returns the URL.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for AskUrl {
+    type Err = BadAcmeValue;
+
+    fn from_str(text: &str) -> Result<Self, BadAcmeValue> {
+        let expected = "the URL of a program that is asked, which begins with `http://`";
+        let url = is_url(text, "http://").then(|| Self(text.into()));
+        url.ok_or_else(|| BadAcmeValue::new(text, expected))
+    }
+}
+
+impl fmt::Display for AskUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
     }
 }
 
@@ -89,6 +105,23 @@ impl FromStr for AcmeProfile {
         let profile = is_name.then(|| Self(text.into()));
         profile.ok_or_else(|| BadAcmeValue::new(text, "the name of a profile, like `shortlived`"))
     }
+}
+
+/// Whether a text is a URL that begins so, without user information and fragment.
+fn is_url(text: &str, scheme: &str) -> bool {
+    let rest = text.strip_prefix(scheme).unwrap_or_default();
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, Some(port)),
+        _ => (authority, None),
+    };
+    let is_port = port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0));
+    is_short(text)
+        && is_port
+        && !host.is_empty()
+        && !authority.contains('@')
+        && text.bytes().all(|byte| byte.is_ascii_graphic())
+        && !text.contains(['#', '\\', '"', '<', '>'])
 }
 
 fn is_short(text: &str) -> bool {
@@ -155,6 +188,27 @@ mod tests {
             "https://ca.example/d ir",
         ] {
             assert!(text.parse::<DirectoryUrl>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_program_is_asked_over_http() {
+        for text in [
+            "http://127.0.0.1:9123/allowed",
+            "http://app",
+            "http://[::1]/a?b=c",
+        ] {
+            assert_eq!(text.parse::<AskUrl>().unwrap().to_string(), text);
+        }
+        for text in [
+            "",
+            "http://",
+            "https://app/",
+            "app:80",
+            "http://me@app/",
+            "http://app:0/",
+        ] {
+            assert!(text.parse::<AskUrl>().is_err(), "{text}");
         }
     }
 

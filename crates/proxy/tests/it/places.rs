@@ -96,7 +96,7 @@ async fn a_socket_that_is_not_there_is_answered_502_until_it_is() {
     assert_eq!(client.ask(Request::get("/"), "").await.status(), 204);
 }
 
-/// Reads a header of the PROXY protocol, version 2: the client's address as text, or `LOCAL`.
+/// Reads a header of the PROXY protocol, version 2: the ends of the client's connection as text, or `LOCAL`.
 fn introduced(connection: &mut Connection) -> String {
     let fixed = connection.read(16);
     assert_eq!(fixed[..12], *b"\r\n\r\n\0\r\nQUIT\n");
@@ -105,8 +105,9 @@ fn introduced(connection: &mut Connection) -> String {
     match (fixed[12], fixed[13]) {
         (0x20, _) => "LOCAL".into(),
         (0x21, 0x11) => {
-            let port = u16::from_be_bytes([rest[8], rest[9]]);
-            format!("{}.{}.{}.{}:{port}", rest[0], rest[1], rest[2], rest[3])
+            let port = |at: usize| u16::from_be_bytes([rest[at], rest[at + 1]]);
+            let ip = |at: usize| std::net::Ipv4Addr::from(*rest[at..].first_chunk::<4>().unwrap());
+            format!("{}:{}>{}:{}", ip(0), port(8), ip(4), port(10))
         }
         other => panic!("{other:?}"),
     }
@@ -132,7 +133,9 @@ async fn each_request_has_a_connection_that_names_its_client() {
             let response = client.ask(Request::get("/"), "").await;
             assert_eq!(response.status(), 200, "{version:?}");
             let (client, requests) = response.body().split_once(' ').unwrap();
+            let (client, reached) = client.split_once('>').unwrap();
             assert!(client.starts_with("127.0.0.1:"), "{client}");
+            assert_eq!(reached, running.address.to_string());
             assert_eq!(requests, "1", "{version:?}");
             seen.push(client.to_owned());
         }

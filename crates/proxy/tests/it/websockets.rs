@@ -1,6 +1,6 @@
 //! WebSockets: bytes pass in both directions once client and server have agreed.
 
-use crate::common::{origin, proxy, to};
+use crate::common::{origin, proxy, proxy_with, to};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -79,4 +79,33 @@ fn a_server_that_wants_none_is_heard() {
     let mut body = [0; 2];
     stream.read_exact(&mut body).unwrap();
     assert_eq!(&body, b"no");
+}
+
+#[test]
+fn a_server_that_answers_another_handshake_is_not_believed() {
+    for accept in [
+        "",
+        "Sec-WebSocket-Accept: AAAAAAAAAAAAAAAAAAAAAAAAAAA=\r\n",
+        "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n",
+    ] {
+        let address = origin(move |mut connection| {
+            connection.head();
+            connection.write(&format!(
+                "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n{accept}\r\n"
+            ));
+            // The proxy has closed it.
+            assert_eq!(connection.head(), None);
+        });
+        let statistics = std::sync::Arc::<altway_proxy::Statistics>::default();
+        let settings = altway_proxy::Settings {
+            statistics: std::sync::Arc::clone(&statistics),
+            ..Default::default()
+        };
+        let running = proxy_with(to(address), settings);
+        let mut stream = connect(running.address);
+        let head = read_head(&mut stream);
+        assert!(head.starts_with("http/1.1 502 "), "{head}");
+        let refusals = statistics.summary().refusals;
+        assert_eq!(refusals, [(altway_upstream::Reason::Handshake, 1)]);
+    }
 }

@@ -6,7 +6,7 @@
 mod sending;
 mod windows;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -461,6 +461,10 @@ impl QuicConnection for Connection {
 
     fn remote_address(&self) -> SocketAddr {
         self.engine.remote_address()
+    }
+
+    fn local_ip(&self) -> Option<IpAddr> {
+        self.engine.local_ip()
     }
 
     fn peer_identity(&self) -> PeerIdentity {

@@ -87,6 +87,7 @@ mod tests {
         let mut request = request.body(RequestBody::empty()).unwrap();
         let peer = Peer {
             address: ([127, 0, 0, 1], 9).into(),
+            local: None,
             is_secure: true,
         };
         let (circumstances, _) = Circumstances::of(&mut request, peer, None);

@@ -260,6 +260,8 @@ impl Responses {
         Some(open.get_or_insert_with(|| {
             let remote = quic.remote_address();
             let peer = SocketAddr::new(remote.ip().to_canonical(), remote.port());
+            let local = quic.local_ip();
+            let local = local.map(|ip| SocketAddr::new(ip.to_canonical(), self.terms.port));
             let handshake = quic.path_statistics().and_then(|it| it.handshake);
             let began = self.now.instant.checked_sub(handshake.unwrap_or_default());
             let began = began.unwrap_or(self.now.instant);
@@ -273,7 +275,7 @@ impl Responses {
             let terms = self.terms;
             let requests = Requests::new(responder, Protocol::Http3, peer, admitted, began, terms);
             Box::new(Open {
-                exchanges: Exchanges::new(requests.presented(presented)),
+                exchanges: Exchanges::new(requests.presented(presented).reached(local)),
                 in_progress: InProgress::default(),
             })
         }))

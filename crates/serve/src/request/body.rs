@@ -3,7 +3,7 @@
 use crate::files::FileRange;
 use crate::request::handler::BoxError;
 use crate::request::record::ResponseRecord;
-use crate::request::tunnel::{MAX_PIPE, Outlet};
+use crate::request::tunnel::Outlet;
 use bytes::{Buf, Bytes};
 use http_body::{Body as _, Frame, SizeHint};
 use std::fmt;
@@ -40,7 +40,8 @@ enum Content {
 
 /// The memory that a service's body holds beside the frames that it has given, for
 /// [`Limits::max_held_bytes`](crate::Limits::max_held_bytes): put into the extensions of a response, and kept up to date
-/// by the body. Clones share the figure.
+/// by the body. Clones share the figure. In a response that opens a tunnel it is the memory that the service holds for
+/// that, beside the 64 KiB that wait in it.
 ///
 /// Bodies that say nothing count with the frame that waits for the client alone.
 #[derive(Debug, Clone, Default)]
@@ -52,7 +53,7 @@ impl BodyMemory {
         self.0.store(bytes, Ordering::Relaxed);
     }
 
-    fn get(&self) -> usize {
+    pub(super) fn get(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -230,8 +231,7 @@ impl Body {
     pub(crate) fn held(&self) -> usize {
         match &self.content {
             Content::Bytes(bytes) => bytes.len(),
-            // The service goes on writing while the client takes nothing.
-            Content::Tunnel(outlet) if !outlet.has_ended() => MAX_PIPE,
+            Content::Tunnel(outlet) if !outlet.has_ended() => outlet.held(),
             Content::Stream(_, Some(memory)) => memory.get(),
             Content::Shared(_) | Content::File(_) | Content::Stream(..) | Content::Tunnel(_) => 0,
         }
@@ -304,6 +304,19 @@ mod tests {
         memory.set(65_536);
         assert_eq!(body.held(), 65_536);
         assert_eq!(Body::stream(Body::empty(), None).held(), 0);
+    }
+
+    #[test]
+    fn a_tunnel_counts_with_its_pipe_and_what_its_service_says() {
+        let (inlet, mut outlet) = crate::request::tunnel::pipe();
+        let memory = BodyMemory::default();
+        memory.set(1_000);
+        outlet.set_memory(Some(memory));
+        inlet.accept();
+        let body = Body::tunnel(outlet);
+        assert_eq!(body.held(), (64 << 10) + 1_000);
+        drop(inlet);
+        assert_eq!(body.held(), 0);
     }
 
     #[test]

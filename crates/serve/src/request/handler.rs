@@ -27,6 +27,9 @@ pub struct Peer {
     /// The client's address, or that of the last proxy before the server. IPv4 is said as IPv4,
     /// also on a socket of both families.
     pub address: SocketAddr,
+    /// The address and port that the client's connection was made to: of this server, or of a trusted proxy that names
+    /// them by the PROXY protocol. `None`: they are not known.
+    pub local: Option<SocketAddr>,
     /// Whether the client comes over TLS, to this server or to the proxy before it that terminates TLS.
     pub is_secure: bool,
 }
@@ -200,15 +203,19 @@ where
     B: http_body::Body<Error: Into<BoxError>> + Send + Unpin + 'static,
 {
     let mut response = response;
-    let memory = response.extensions_mut().remove::<BodyMemory>();
+    let mut memory = response.extensions_mut().remove::<BodyMemory>();
     let mut response = response.map(|body| {
         let mut body = ContainedBody::new(body);
         match body.at_once(SHORT) {
             Some(bytes) => Body::bytes(bytes),
-            None => Body::stream(body, memory),
+            None => Body::stream(body, memory.take()),
         }
     });
     response.extensions_mut().clear();
+    // Of a tunnel, which takes the place of the content.
+    if let Some(memory) = memory {
+        response.extensions_mut().insert(memory);
+    }
     response
 }
 

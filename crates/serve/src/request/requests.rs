@@ -64,6 +64,7 @@ pub(crate) struct Now {
 pub(crate) struct Requests<I> {
     pub(super) responder: Rc<Responder>,
     peer: SocketAddr,
+    local: Option<SocketAddr>,
     admitted: Rc<Admitted>,
     pub(super) protocol: Protocol,
     pub(super) visit: Visit,
@@ -183,6 +184,7 @@ impl<I> Requests<I> {
             _open: responder.counters.open(protocol),
             responder,
             peer,
+            local: None,
             admitted,
             protocol,
             visit: Visit::new(peer.ip(), protocol, began),
@@ -197,6 +199,12 @@ impl<I> Requests<I> {
     /// Says what the client has shown in its handshake.
     pub(crate) fn presented(mut self, presented: Option<Rc<Presented>>) -> Self {
         self.presented = presented;
+        self
+    }
+
+    /// Says which address of this server the client has come to.
+    pub(crate) fn reached(mut self, local: Option<SocketAddr>) -> Self {
+        self.local = local;
         self
     }
 
@@ -295,6 +303,7 @@ impl<I> Requests<I> {
         let content = Arc::clone(&self.responder.snapshot.borrow().content);
         let peer = Peer {
             address: self.peer,
+            local: self.local,
             is_secure: self.terms.is_secure,
         };
         let from = (peer, self.certificate.clone());

@@ -6,6 +6,7 @@
 //! [`Outlet`], which is sent as a response's body is.
 
 use crate::RequestBody;
+use crate::request::body::BodyMemory;
 use crate::request::handler::BoxError;
 use bytes::{Buf, Bytes, BytesMut};
 use http_body::{Body as _, Frame};
@@ -19,7 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 /// Bytes that wait in a tunnel for the client at most, beside those that its connection holds.
-pub(crate) const MAX_PIPE: usize = 64 << 10;
+const MAX_PIPE: usize = 64 << 10;
 
 /// A byte stream to the client that asked for it, in both directions: [`OnUpgrade`](crate::OnUpgrade)
 /// gives it.
@@ -169,6 +170,7 @@ pub(super) fn pipe() -> (Inlet, Outlet) {
     let outlet = Outlet {
         pipe: Arc::clone(&pipe),
         idle_timeout: Duration::MAX,
+        memory: None,
         timer: None,
     };
     (Inlet(pipe), outlet)
@@ -211,6 +213,8 @@ impl Drop for Inlet {
 pub(crate) struct Outlet {
     pipe: Arc<Mutex<Pipe>>,
     idle_timeout: Duration,
+    /// The memory that the service holds for the tunnel beside the pipe.
+    memory: Option<BodyMemory>,
     /// Set while nothing is there to be sent.
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -225,6 +229,17 @@ impl Outlet {
     /// Whether the service has accepted it.
     pub(super) fn acceptance(&self) -> Acceptance {
         Acceptance(Arc::clone(&self.pipe))
+    }
+
+    /// Has what the service says that it holds counted.
+    pub(super) fn set_memory(&mut self, memory: Option<BodyMemory>) {
+        self.memory = memory;
+    }
+
+    /// Bytes in memory that wait for the client, or may at any moment.
+    pub(super) fn held(&self) -> usize {
+        // The service goes on writing while the client takes nothing.
+        MAX_PIPE + self.memory.as_ref().map_or(0, BodyMemory::get)
     }
 
     /// Opens a tunnel that is accepted. It ends by itself once nothing has moved in it for `idle_timeout`.

@@ -2,7 +2,7 @@
 //! them, and the response that opens the tunnel.
 
 use crate::RequestBody;
-use crate::request::body::Body;
+use crate::request::body::{Body, BodyMemory};
 use crate::request::tunnel::{Inlet, Outlet, Tunnel, pipe};
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::Engine as _;
@@ -140,7 +140,7 @@ impl Future for OnUpgrade {
 /// tunnel, the tunnel is its content; any other ends the tunnel.
 pub(super) fn join(
     mut outlet: Outlet,
-    response: Response<Body>,
+    mut response: Response<Body>,
     idle_timeout: Duration,
 ) -> Response<Body> {
     let status = response.status();
@@ -148,6 +148,7 @@ pub(super) fn join(
     if !opens || !outlet.acceptance().is_given() {
         return response;
     }
+    outlet.set_memory(response.extensions_mut().remove::<BodyMemory>());
     outlet.open(idle_timeout);
     response.map(|_| Body::tunnel(outlet))
 }

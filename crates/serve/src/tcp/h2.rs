@@ -85,6 +85,8 @@ pub(super) struct Parts {
     pub(super) buffers: Rc<RefCell<WorkerBuffers>>,
     pub(super) config: Arc<http2::Config>,
     pub(super) peer: SocketAddr,
+    /// The address of this server that it has come to.
+    pub(super) local: Option<SocketAddr>,
     pub(super) admitted: Rc<Admitted>,
     pub(super) terms: Terms,
     /// What the client has shown in its handshake.
@@ -168,7 +170,7 @@ impl Driver {
             parts.peer,
             Rc::clone(&parts.admitted),
             parts.probe,
-            (parts.terms, parts.presented),
+            (parts.terms, parts.presented, parts.local),
         );
         Self {
             buffers: parts.buffers,

@@ -18,11 +18,19 @@ const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 /// The most bytes of the rest: two addresses of Unix sockets take 216, and what proxies add is short.
 const MAX_REST: usize = 1 << 10;
 
-/// Reads the header; gives the client that it names, or `None` where the proxy speaks for itself.
+/// Both ends of a client's connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ends {
+    pub(super) peer: SocketAddr,
+    /// The address that it was made to; `None`: it is not known.
+    pub(super) local: Option<SocketAddr>,
+}
+
+/// Reads the header; gives the client's connection that it names, or `None` where the proxy speaks for itself.
 ///
 /// # Errors
 /// `InvalidData`: it is none. Otherwise the socket's.
-pub(super) async fn read(stream: &TcpStream) -> io::Result<Option<SocketAddr>> {
+pub(super) async fn read(stream: &TcpStream) -> io::Result<Option<Ends>> {
     let mut header = vec![0; FIXED_BYTES];
     fill(stream, &mut header, |bytes| {
         let signed = bytes.len().min(SIGNATURE.len());
@@ -38,8 +46,8 @@ pub(super) async fn read(stream: &TcpStream) -> io::Result<Option<SocketAddr>> {
     client(&header).ok_or_else(invalid)
 }
 
-/// The client that a header names; the outer `None`: it is no header.
-fn client(header: &[u8]) -> Option<Option<SocketAddr>> {
+/// The connection that a header names; the outer `None`: it is no header.
+fn client(header: &[u8]) -> Option<Option<Ends>> {
     let config = ParseConfig {
         include_tlvs: false,
         allow_v1: false,
@@ -49,8 +57,13 @@ fn client(header: &[u8]) -> Option<Option<SocketAddr>> {
     debug_assert!(length >= FIXED_BYTES);
     let named = header.proxied_address();
     Some(named.map(|address| {
-        let source = address.source;
-        SocketAddr::new(source.ip().to_canonical(), source.port())
+        let plain = |it: SocketAddr| SocketAddr::new(it.ip().to_canonical(), it.port());
+        let local = plain(address.destination);
+        Ends {
+            peer: plain(address.source),
+            // A proxy that does not know it says so.
+            local: (!local.ip().is_unspecified()).then_some(local),
+        }
     }))
 }
 
@@ -95,16 +108,23 @@ mod tests {
     }
 
     #[test]
-    fn the_client_is_the_source_that_a_header_names() {
+    fn a_header_names_both_ends_of_the_client_s_connection() {
+        let ends = |peer: &str, local: Option<&str>| Ends {
+            peer: peer.parse().unwrap(),
+            local: local.map(|it| it.parse().unwrap()),
+        };
         let ipv4 = [192, 0, 2, 7, 10, 0, 0, 1, 0xc0, 0x01, 0x01, 0xbb];
         let named = client(&header(0x21, 0x11, &ipv4));
-        assert_eq!(named, Some(Some("192.0.2.7:49153".parse().unwrap())));
+        assert_eq!(
+            named,
+            Some(Some(ends("192.0.2.7:49153", Some("10.0.0.1:443"))))
+        );
         let mut ipv6 = [0; 36];
         ipv6[..2].copy_from_slice(&[0x20, 0x01]);
         ipv6[15] = 9;
         ipv6[32..34].copy_from_slice(&[0, 80]);
         let named = client(&header(0x21, 0x21, &ipv6));
-        assert_eq!(named, Some(Some("[2001::9]:80".parse().unwrap())));
+        assert_eq!(named, Some(Some(ends("[2001::9]:80", None))));
         // With a field of the proxy's behind the addresses.
         let more = [&ipv4[..], &[0x04, 0, 1, 0]].concat();
         assert!(matches!(client(&header(0x21, 0x11, &more)), Some(Some(_))));

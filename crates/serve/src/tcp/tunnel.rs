@@ -6,7 +6,6 @@ use crate::RequestBody;
 use crate::held::Held;
 use crate::request::body::Body;
 use crate::request::handler::BoxError;
-use crate::request::tunnel::MAX_PIPE;
 use crate::request::upgrade::is_handshake;
 use crate::request::upload::{Upload, upload};
 use bytes::{Buf, Bytes};
@@ -130,7 +129,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Relay<S> {
         let unsent = match self.chunk.len() {
             0 => 0,
             // The service goes on writing meanwhile.
-            chunk => chunk + MAX_PIPE,
+            chunk => chunk + self.outgoing.held(),
         };
         self.held.set(waiting + unsent);
         // Only what the client doesn't take is its affair; a silent tunnel ends by itself.

@@ -2,13 +2,42 @@
 
 use super::multiplexed::{failure_over_http2, passed_on};
 use super::{Answer, Attempted, Exchange, refusal, scheme};
+use crate::counters::Counters;
 use crate::error::{Reason, Refusal};
 use crate::response::{Lease, ResponseBody};
 use crate::retry::{Failure, Sent};
 use crate::tunnel::{self, Tunnel};
-use http::{Method, Request, StatusCode, header, uri};
+use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{self, HeaderMap, HeaderValue};
+use http::{Method, Request, StatusCode, uri};
+
+/// RFC 6455 section 1.3: the key is joined with this.
+const ACCEPT_GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 impl Exchange {
+    /// Checks that a server of HTTP/1.1 that has switched to WebSocket has read this handshake, and no other.
+    ///
+    /// # Errors
+    /// RFC 6455 section 4.1: without a Sec-WebSocket-Accept for the key "the client MUST _Fail the WebSocket
+    /// Connection_".
+    pub(super) fn check_accept(
+        &self,
+        fields: &HeaderMap,
+        counters: &Counters,
+    ) -> Result<(), Refusal> {
+        let Some(key) = self.parts.headers.get(header::SEC_WEBSOCKET_KEY) else {
+            return Ok(());
+        };
+        let mut given = fields.get_all(header::SEC_WEBSOCKET_ACCEPT).iter();
+        if given.next().is_some_and(|it| accepts(key, it)) && given.next().is_none() {
+            return Ok(());
+        }
+        counters.failed(Failure::Malformed, false);
+        Err(refusal(StatusCode::BAD_GATEWAY, Reason::Handshake))
+    }
+
     /// Asks for a tunnel over a connection of its own, whose windows no other request fills.
     pub(super) async fn tunnel_over_http2(
         &self,
@@ -115,5 +144,32 @@ impl Exchange {
         // The stream stands for what the key proves (RFC 8441 section 5).
         request.headers_mut().remove(header::SEC_WEBSOCKET_KEY);
         Some((request, protocol.unwrap_or("websocket")))
+    }
+}
+
+/// Whether a Sec-WebSocket-Accept is that of a key (RFC 6455 section 4.2.2).
+fn accepts(key: &HeaderValue, accept: &HeaderValue) -> bool {
+    let joined = [key.as_bytes(), ACCEPT_GUID].concat();
+    let hash = digest(&SHA1_FOR_LEGACY_USE_ONLY, &joined);
+    STANDARD.encode(hash).as_bytes() == accept.as_bytes().trim_ascii()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_accepted_by_its_own_answer_alone() {
+        let key = HeaderValue::from_static("dGhlIHNhbXBsZSBub25jZQ==");
+        let accepted = |text| accepts(&key, &HeaderValue::from_static(text));
+        // RFC 6455 section 1.3.
+        assert!(accepted("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
+        for text in [
+            "",
+            "s3pPLMBiTxaQ9kYGzzhZRbK+xOp=",
+            "s3pplmbitxaq9kygzzhzrbk+xoo=",
+        ] {
+            assert!(!accepted(text), "{text}");
+        }
     }
 }

@@ -9,6 +9,7 @@ fn received() -> Received<'static> {
     Received {
         peer: PEER,
         port: 1,
+        local: None,
         is_trusted: false,
         scheme: "https",
         version: Version::HTTP_2,
@@ -92,6 +93,7 @@ fn what_a_trusted_proxy_says_is_continued() {
         is_trusted: true,
         peer: "2001:db8::1".parse().unwrap(),
         port: 1,
+        local: None,
         scheme: "http",
         version: Version::HTTP_11,
         is_early: false,

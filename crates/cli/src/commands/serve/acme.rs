@@ -5,8 +5,8 @@ use super::reload::Reloading;
 use crate::hint::mistake;
 use crate::printer::Printer;
 use altway_acme::{
-    BoxError, Challenge, Event, ExternalAccount, Folder, Manager, Opened, Responder, Settings,
-    Validity,
+    Asking, BoxError, Challenge, Covers, Event, ExternalAccount, Folder, Manager, OnDemand, Opened,
+    Prepared, Responder, Settings, Validity,
 };
 use altway_admin::{AcmeNameStatus, AcmeReport, AcmeStatus};
 use altway_config::{AcmeChallenge, Plan};
@@ -14,7 +14,7 @@ use altway_serve::Challenges;
 use anyhow::Result;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A folder that is ready to be ordered into, and the answers to challenges that the server gives.
@@ -23,6 +23,35 @@ pub(super) struct Acme {
     names: Vec<String>,
     directory: String,
     challenges: Challenges,
+    demand: Demand,
+}
+
+/// Names that come at run time, as handshakes tell of them.
+#[derive(Debug, Clone)]
+pub(super) struct Demand(OnDemand);
+
+impl Demand {
+    /// Goes by a plan's names.
+    pub(super) fn follow(&self, plan: &Plan) {
+        let covers = plan.on_demand_names();
+        let covers = covers.map(|names| Arc::new(move |name: &str| names.covers(name)) as Covers);
+        self.0.replace(covers);
+    }
+
+    /// The same for the server's handshakes.
+    pub(super) fn handshakes(&self) -> Arc<dyn altway_serve::OnDemand> {
+        Arc::new(self.clone())
+    }
+}
+
+impl altway_serve::OnDemand for Demand {
+    fn wanted(&self, name: &str) -> bool {
+        self.0.want(name)
+    }
+
+    fn used(&self, name: &str) {
+        self.0.used(name);
+    }
 }
 
 /// Takes the folder; `None` without `[acme]`. A process that has it is waited for where this one takes over from it.
@@ -42,8 +71,11 @@ pub(super) fn open(plan: &Plan) -> Result<Option<Acme>> {
         ),
         _ => error.into(),
     })?;
+    let demand = Demand(opened.on_demand());
+    demand.follow(plan);
     Ok(Some(Acme {
         opened,
+        demand,
         names: plan.acme_names(),
         directory,
         challenges: Challenges::default(),
@@ -69,6 +101,7 @@ pub(crate) fn settings(plan: &Plan) -> Result<Option<Settings>> {
         })
     };
     let challenges = plan.acme_challenges().into_iter();
+    let asking = acme.on_demand.as_ref();
     Ok(Some(Settings {
         directory: acme.directory.to_string(),
         email: acme.email.as_ref().map(ToString::to_string),
@@ -76,6 +109,10 @@ pub(crate) fn settings(plan: &Plan) -> Result<Option<Settings>> {
         roots: acme.roots.clone(),
         external_account: acme.external_account.as_ref().map(account).transpose()?,
         challenges: challenges.map(challenge).collect(),
+        on_demand: asking.map(|it| Asking {
+            url: it.ask.to_string(),
+            most: it.names as usize,
+        }),
         folder,
         user_agent: concat!("altway/", env!("CARGO_PKG_VERSION")).into(),
     }))
@@ -94,24 +131,112 @@ pub(super) fn folder(plan: &Plan) -> Option<Folder> {
     Some(Folder::new(plan.acme_folder()?, acme.directory.as_str()))
 }
 
-/// The files of the plan's certificates by ACME.
+/// The names on demand that have a certificate, of those that a plan has on demand.
+pub(super) fn names_on_demand(plan: &Plan) -> Vec<String> {
+    let (Some(covered), Some(folder)) = (plan.on_demand_names(), folder(plan)) else {
+        return Vec::new();
+    };
+    let mut names = folder.names_on_demand();
+    names.retain(|name| covered.covers(name));
+    names
+}
+
+/// The files of the plan's certificates by ACME, those of names on demand among them.
 pub(super) fn files(plan: &Plan) -> Vec<PathBuf> {
     let folder = folder(plan);
-    let names = plan.acme_names().into_iter();
+    let names = plan.acme_names().into_iter().chain(names_on_demand(plan));
     let file = |name: String| folder.as_ref().map(|folder| folder.certificate(&name));
     names.filter_map(file).collect()
 }
 
-/// Checks that a new plan leaves the way to certificates as it is.
+/// A change of `[acme]` that was looked at, and can be made.
+#[derive(Debug)]
+pub(super) struct Change {
+    /// `None`: the settings stay, and no name needs them any more.
+    prepared: Option<Prepared>,
+}
+
+/// Whatever orders certificates while the server runs.
+#[derive(Debug)]
+pub(super) struct Ordering {
+    /// Empty until it has begun.
+    manager: OnceLock<Manager>,
+    demand: Demand,
+    /// Whether the process listens in clear text, where alone the challenge `http-01` can be answered.
+    has_plain_http: bool,
+}
+
+impl Ordering {
+    /// For a process that goes by that plan from the start.
+    pub(super) fn new(acme: &Acme, plan: &Plan) -> Self {
+        Self {
+            manager: OnceLock::new(),
+            demand: acme.demand.clone(),
+            has_plain_http: plan.config().listen.has_plain_http(),
+        }
+    }
+
+    pub(super) fn demand(&self) -> &Demand {
+        &self.demand
+    }
+
+    /// Has the names of the configuration be followed from now on.
+    pub(super) fn begin(&self, manager: Manager) {
+        // It is set once.
+        let _ = self.manager.set(manager);
+    }
+
+    pub(super) fn manager(&self) -> Option<&Manager> {
+        self.manager.get()
+    }
+
+    /// Looks at the settings of a new plan. Changes nothing yet.
+    ///
+    /// # Errors
+    /// They can't be used, or not by this process.
+    pub(super) fn prepare(&self, plan: &Plan) -> Result<Change> {
+        let (Some(mut settings), Some(manager)) = (settings(plan)?, self.manager.get()) else {
+            return Ok(Change { prepared: None });
+        };
+        let can_answer = |it: &Challenge| *it != Challenge::Http01 || self.has_plain_http;
+        settings.challenges.retain(can_answer);
+        if settings.challenges.is_empty() {
+            anyhow::bail!(
+                "`http-01` is answered over `http`, at which this process does not listen: {NEW_PROCESS}"
+            );
+        }
+        let prepared = manager.prepare(settings).map_err(|error| match &error {
+            altway_acme::Error::OtherFolder { .. } => anyhow::anyhow!("{error}: {NEW_PROCESS}"),
+            _ => error.into(),
+        })?;
+        Ok(Change {
+            prepared: Some(prepared),
+        })
+    }
+
+    /// Goes by a plan whose settings were looked at.
+    pub(super) fn follow(&self, plan: &Plan, change: Change) {
+        self.demand.follow(plan);
+        match (self.manager.get(), change.prepared) {
+            (Some(manager), Some(prepared)) => manager.replace(prepared, &plan.acme_names()),
+            (Some(manager), None) => manager.replace_names(&plan.acme_names()),
+            (None, _) => {}
+        }
+    }
+}
+
+/// The way to what can't be changed in place.
+const NEW_PROCESS: &str = "another one needs a new process, as by `takeover`";
+
+/// Checks that a plan needs no ACME where the process began without.
 ///
 /// # Errors
-/// Another authority, account or folder is named.
-pub(super) fn check_change(former: &Plan, new: &Plan) -> Result<()> {
-    let of = |plan: &Plan| (plan.config().acme.clone(), plan.acme_folder());
-    if of(former) == of(new) {
+/// It does.
+pub(super) fn check_change(former: Option<&Ordering>, new: &Plan) -> Result<()> {
+    if former.is_some() || new.config().acme.is_none() {
         return Ok(());
     }
-    anyhow::bail!("[acme] can't be changed in place: that needs a new process, as by `takeover`")
+    anyhow::bail!("this process began without [acme]: that needs a new process, as by `takeover`")
 }
 
 impl Acme {
@@ -134,7 +259,7 @@ impl Acme {
         let (shown, printer) = (Arc::clone(reloading), *printer);
         let observer = Box::new(move |event: &Event| {
             tell(event, &printer);
-            if matches!(event, Event::Issued { .. }) {
+            if matches!(event, Event::Issued { .. } | Event::OnDemand { .. }) {
                 shown.issued();
             }
         });
@@ -142,6 +267,11 @@ impl Acme {
         let manager = self.opened.start(&self.names, responder, observer)?;
         reloading.set_acme(manager);
         Ok(())
+    }
+
+    /// Names that come at run time.
+    pub(super) fn demand(&self) -> &Demand {
+        &self.demand
     }
 }
 
@@ -170,6 +300,13 @@ fn tell(event: &Event, printer: &Printer) {
                     "the certificate for {name}, valid for {}, is not renewed yet: {message}{again}",
                     in_words(left)
                 ),
+            }
+        }
+        Event::OnDemand { forgotten } => {
+            for name in forgotten {
+                printer.say(&format!(
+                    "forgot the certificate for {name}, which nobody uses"
+                ));
             }
         }
         Event::Waiting { holder } => {

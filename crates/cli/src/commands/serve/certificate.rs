@@ -1,6 +1,6 @@
 //! The certificates of `altway serve` and where they come from, at the start and at each reload.
 
-use super::acme;
+use super::acme::{self, Demand};
 use crate::hint::mistake;
 use crate::printer::Printer;
 use altway_config::{Certificate, ClientCertificates, Plan, Secret};
@@ -80,11 +80,17 @@ pub(super) enum Origin {
     Reload,
 }
 
-/// Reads the certificates of all sites, or has them made, and warns of what is to be mended.
+/// Reads the certificates of all sites, or has them made, and warns of what is to be mended. `on_demand`: told of names
+/// without one.
 ///
 /// # Errors
 /// One can't be read.
-pub(super) fn certificates(plan: &Plan, origin: Origin, printer: &Printer) -> Result<Certificates> {
+pub(super) fn certificates(
+    plan: &Plan,
+    origin: Origin,
+    on_demand: Option<&Demand>,
+    printer: &Printer,
+) -> Result<Certificates> {
     let warned = |identity: Identity| {
         for warning in identity.warnings(SystemTime::now()) {
             printer.warn(&warning.to_string());
@@ -99,7 +105,14 @@ pub(super) fn certificates(plan: &Plan, origin: Origin, printer: &Printer) -> Re
         let file = folder.as_ref()?.certificate(name);
         Identity::from_pem_files(&file, &file).ok()
     };
-    let all = altway_site::certificates(plan, read, ordered, own)?;
+    let mut all = altway_site::certificates(plan, read, ordered, own)?;
+    if let Some(on_demand) = on_demand {
+        let names = acme::names_on_demand(plan).into_iter();
+        let ordered = names.filter_map(|name| ordered(&name));
+        all = ordered
+            .fold(all, Certificates::with)
+            .on_demand(on_demand.handshakes());
+    }
     altway_site::with_client_auth(plan, all, client_auth)
 }
 

@@ -64,13 +64,13 @@ impl Places {
         }
         if let Some(acme) = &config.acme {
             server(plan.acme_folder().as_ref(), Use::KeepAll);
-            server(acme.roots.as_ref(), Use::Secret);
             let account = acme.external_account.as_ref();
             let key = account.and_then(|account| match &account.key {
                 Secret::File(key) => Some(key),
                 Secret::Credential(_) | Secret::Env(_) => None,
             });
-            server(key, Use::Secret);
+            let read_again = acme.roots.iter().chain(key);
+            read_again.for_each(|file| places.secret(file.clone()));
             places.asks_others = true;
         }
         for site in plan.sites() {

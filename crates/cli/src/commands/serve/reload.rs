@@ -1,6 +1,6 @@
 //! The configuration of a running server, read again.
 
-use super::acme;
+use super::acme::{self, Ordering};
 use super::certificate::{Origin, certificates};
 use super::places::Places;
 use super::sandbox::Sandbox;
@@ -12,10 +12,10 @@ use altway_acme::Manager;
 use altway_admin::Reloaded;
 use altway_config::{Config, Plan, Site};
 use altway_proxy::Statistics;
-use altway_serve::ReloadHandle;
+use altway_serve::{Certificates, ReloadHandle};
 use anyhow::Result;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The configuration that a server is run by, and the handle that changes it.
 #[derive(Debug)]
@@ -29,8 +29,8 @@ pub(super) struct Reloading {
     /// Counts what routes with `proxy` do, over all plans.
     statistics: Arc<Statistics>,
     printer: Printer,
-    /// Orders certificates; empty where there is no `[acme]`.
-    acme: OnceLock<Manager>,
+    /// Orders certificates; `None`: the process began without `[acme]`.
+    acme: Option<Ordering>,
 }
 
 /// The plan in use, with the state of its files.
@@ -48,7 +48,7 @@ impl Reloading {
         plan: Plan,
         stamps: Stamps,
         (server, statistics): (ReloadHandle, Arc<Statistics>),
-        sandbox: Sandbox,
+        (sandbox, acme): (Sandbox, Option<Ordering>),
         printer: Printer,
     ) -> Self {
         Self {
@@ -58,19 +58,26 @@ impl Reloading {
             sandbox,
             statistics,
             printer,
-            acme: OnceLock::new(),
+            acme,
         }
     }
 
     /// Has whatever orders certificates follow the names of the configuration from now on.
     pub(super) fn set_acme(&self, manager: Manager) {
-        // It is set once.
-        let _ = self.acme.set(manager);
+        if let Some(acme) = &self.acme {
+            acme.begin(manager);
+        }
     }
 
     /// Whatever orders certificates, once it has begun.
     pub(super) fn acme(&self) -> Option<&Manager> {
-        self.acme.get()
+        self.acme.as_ref()?.manager()
+    }
+
+    /// The certificates of a plan.
+    fn certificates(&self, plan: &Plan) -> Result<Certificates> {
+        let demand = self.acme.as_ref().map(Ordering::demand);
+        certificates(plan, Origin::Reload, demand, &self.printer)
     }
 
     /// Reads the certificates after one was issued.
@@ -116,7 +123,7 @@ impl Reloading {
             return;
         }
         current.stamps = stamps;
-        match certificates(&current.plan, Origin::Reload, &self.printer) {
+        match self.certificates(&current.plan) {
             Ok(shown) => {
                 let count = shown.iter().count();
                 self.server.replace_certificates(shown);
@@ -153,7 +160,7 @@ impl Reloading {
             Some(file) => config_file::load(file)?.0,
             None => current.clone(),
         };
-        acme::check_change(current, &plan)?;
+        acme::check_change(self.acme.as_ref(), &plan)?;
         if let Some(outside) = self.sandbox.outside(&Places::of(&plan, None, None)) {
             let outside = outside.display();
             anyhow::bail!(
@@ -161,19 +168,22 @@ impl Reloading {
                  `takeover`, or `sandbox = {{ read = [\"…\"] }}` from the start"
             );
         }
+        let acme = self.acme.as_ref();
+        let acme = acme.map(|acme| Ok::<_, anyhow::Error>((acme, acme.prepare(&plan)?)));
+        let acme = acme.transpose()?;
         let stamps = Stamps::of(&plan);
         let ticket_keys = ticket_keys(&plan)?;
         let is_clear = current.config().listen.is_clear_text();
         let shown = match is_clear || plan.config().listen.is_clear_text() {
             true => None,
-            false => Some(certificates(&plan, Origin::Reload, &self.printer)?),
+            false => Some(self.certificates(&plan)?),
         };
         let count = shown.as_ref().map(|shown| shown.iter().count());
         let site = altway_site::site_counted(&plan, &self.statistics)?;
         self.server
             .replace(&site, &altway_site::hosts(&plan), shown)?;
-        if let Some(acme) = self.acme.get() {
-            acme.replace_names(&plan.acme_names());
+        if let Some((acme, change)) = acme {
+            acme.follow(&plan, change);
         }
         if let Some(keys) = ticket_keys {
             self.server.replace_ticket_keys(keys);
@@ -218,6 +228,9 @@ fn report(former: &Plan, new: &Plan) -> String {
         if !new.sites().iter().any(|it| is_same(it, site)) {
             lines.push(format!("removed {}", name(site)));
         }
+    }
+    if former.config().acme != new.config().acme {
+        lines.push("changed [acme]".into());
     }
     let kept = not_replaced(former.config(), new.config());
     if !kept.is_empty() {
@@ -336,7 +349,7 @@ mod tests {
         let stamps = Stamps::of(&plan);
         let site = super::super::setup::site(&plan, &Arc::default()).unwrap();
         let spelling = super::super::limits::Spelling::Keys;
-        let options = super::super::setup::options(&plan, site, spelling, &printer).unwrap();
+        let options = super::super::setup::options(&plan, site, spelling, None, &printer).unwrap();
         let server = altway_serve::Server::bind(&options).unwrap();
         let monitor = server.monitor();
         let shown = || monitor.certificates()[0].names.join(" ");
@@ -345,7 +358,7 @@ mod tests {
             plan,
             stamps,
             (server.reload_handle(), Arc::default()),
-            Sandbox::none(super::super::sandbox::State::Off),
+            (Sandbox::none(super::super::sandbox::State::Off), None),
             printer,
         );
         reloading.look();

@@ -1,5 +1,6 @@
 //! From a plan to the options of the server.
 
+use super::acme::Demand;
 use super::certificate::{Origin, certificates};
 use super::limits::{self, Spelling};
 use super::translated;
@@ -55,17 +56,18 @@ pub(super) fn memory(plan: &Plan, workers: NonZeroUsize) -> DataSize {
     DataSize::from_bytes(compressed + uploads.sum::<u64>()) + limits::of_upstreams(plan, workers)
 }
 
-/// Everything else that the plan says, its certificates read.
+/// Everything else that the plan says, its certificates read. `on_demand`: told of names that have none.
 pub(super) fn options(
     plan: &Plan,
     site: Site,
     spelling: Spelling,
+    on_demand: Option<&Demand>,
     printer: &Printer,
 ) -> Result<Options> {
     let config = plan.config();
     let listener = *config.listen.main().expect("a plan has one");
     let security = match listener.security {
-        Listening::Tls => Security::Tls(certificates(plan, Origin::Start, printer)?),
+        Listening::Tls => Security::Tls(certificates(plan, Origin::Start, on_demand, printer)?),
         Listening::BehindTlsProxy => Security::BehindTlsProxy,
         Listening::ClearText | Listening::Redirect => Security::ClearText,
     };

@@ -20,6 +20,7 @@ use std::time::Duration;
 /// Those of a listener with TLS.
 const SECURE: Terms = Terms {
     is_secure: true,
+    port: 443,
     http3: Some(8443),
     redirect: None,
 };

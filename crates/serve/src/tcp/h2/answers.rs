@@ -42,12 +42,12 @@ impl Answers {
         peer: SocketAddr,
         admitted: Rc<Admitted>,
         probe: Rc<TcpPathSampler>,
-        (terms, presented): (Terms, Option<Rc<Presented>>),
+        (terms, presented, local): (Terms, Option<Rc<Presented>>, Option<SocketAddr>),
     ) -> Self {
         let began = probe.began;
         let requests = Requests::new(responder, Protocol::Http2, peer, admitted, began, terms);
         Self {
-            exchanges: Exchanges::new(requests.presented(presented)),
+            exchanges: Exchanges::new(requests.presented(presented).reached(local)),
             pending: PendingWork::new(),
             probe,
             watch: false,

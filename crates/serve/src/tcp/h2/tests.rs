@@ -22,6 +22,7 @@ use std::net::{Ipv4Addr, TcpListener};
 
 const TERMS: Terms = Terms {
     is_secure: false,
+    port: 80,
     http3: None,
     redirect: None,
 };
@@ -234,6 +235,7 @@ fn connect(setup: &Arc<Setup>, worker: &Worker, said: &[u8]) -> (Driver, std::ne
         admitted: admitted.expect("there is room"),
         terms: TERMS,
         presented: None,
+        local: None,
         probe: Rc::new(TcpPathSampler::new(peer.ip(), Rc::clone(&stream), false)),
         stream,
         tls: None,
