@@ -8,6 +8,7 @@ mod advisories;
 mod attack;
 mod bench;
 mod checks;
+mod endure;
 mod fuzz;
 mod go;
 mod image;
@@ -54,6 +55,8 @@ enum Chore {
     Loom,
     /// Attack a server as hostile clients do, and check what it costs others; on a quiet machine.
     Attack(attack::Attack),
+    /// Have a server bear much for long: reloads, uploads, many files; on a quiet machine.
+    Endure(endure::Endure),
     /// Build a static binary and, where there is Docker, the container image around it (docker/).
     Image,
     /// Measure altway against its peers; on a quiet machine.
@@ -78,6 +81,7 @@ fn main() -> Result<()> {
             checks::run(advisories)
         }
         Chore::Attack(attack) => attack::run(&attack),
+        Chore::Endure(endure) => endure::run(&endure),
         Chore::Fuzz(fuzz) => fuzz::run(&fuzz),
         Chore::Loom => interleavings::run(),
         Chore::Image => image::run(),

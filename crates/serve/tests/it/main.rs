@@ -36,6 +36,7 @@ mod proxied_http3;
 mod proxies;
 mod quic;
 mod rates;
+mod requests;
 mod restarts;
 mod same;
 mod selection;

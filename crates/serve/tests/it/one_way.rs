@@ -23,7 +23,7 @@ use tokio::net::TcpStream;
 pub(crate) struct Case {
     pub(crate) method: Method,
     pub(crate) target: String,
-    fields: Vec<(&'static str, String)>,
+    pub(crate) fields: Vec<(&'static str, String)>,
     body: &'static str,
 }
 
