@@ -5,8 +5,8 @@
 //! others take no connections for a while, drop those that there are, or end one with a request that they have handled.
 #![allow(clippy::print_stdout, reason = "people read what the thorough run has found")]
 
+use super::proxied;
 use crate::common::{Running, h1, h2, h3::H3};
-use crate::proxied;
 use altway_proxy::Statistics;
 use bytes::Bytes;
 use http::{Method, Request};
