@@ -3,9 +3,10 @@
 //!
 //! The servers count requests by a number that each carries. One server never dies, so that there is always one; the
 //! others take no connections for a while, drop those that there are, or end one with a request that they have handled.
+#![allow(clippy::print_stdout, reason = "people read what the thorough run has found")]
 
+use super::proxied;
 use crate::common::{Running, h1, h2, h3::H3};
-use crate::proxied;
 use altway_proxy::Statistics;
 use bytes::Bytes;
 use http::{Method, Request};
@@ -15,7 +16,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 /// Clients of each protocol.
@@ -47,8 +48,8 @@ impl Random {
 /// A server of HTTP/1.1 that can die and come back at its address.
 struct Origin {
     address: SocketAddr,
-    /// The connections of its present life; empty while it is dead.
-    living: Mutex<Vec<TcpStream>>,
+    /// The connections of its present life, which their threads own.
+    living: Mutex<Vec<Weak<TcpStream>>>,
     is_dead: AtomicBool,
     is_mortal: bool,
     /// How often each request was handled, at all servers together.
@@ -83,9 +84,11 @@ impl Origin {
                 stream.set_nonblocking(false).unwrap();
                 stream.set_nodelay(true).unwrap();
                 let mut living = origin.living.lock().unwrap();
-                living.push(stream.try_clone().unwrap());
+                living.retain(|it| it.strong_count() > 0);
+                let stream = Arc::new(stream);
+                living.push(Arc::downgrade(&stream));
                 let origin = Arc::clone(&origin);
-                std::thread::spawn(move || origin.serve(stream));
+                std::thread::spawn(move || origin.serve(&stream));
             }
         });
     }
@@ -96,7 +99,8 @@ impl Origin {
     }
 
     fn drop_connections(&self) {
-        for stream in self.living.lock().unwrap().drain(..) {
+        let living = std::mem::take(&mut *self.living.lock().unwrap());
+        for stream in living.iter().filter_map(Weak::upgrade) {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
@@ -116,7 +120,7 @@ impl Origin {
         self.live(listener);
     }
 
-    fn serve(&self, stream: TcpStream) {
+    fn serve(&self, stream: &TcpStream) {
         let mut reader = BufReader::new(stream);
         while let Some(number) = request(&mut reader) {
             self.handled[number].fetch_add(1, Ordering::SeqCst);
@@ -133,12 +137,12 @@ impl Origin {
                 break;
             }
         }
-        let _ = reader.get_ref().shutdown(Shutdown::Both);
+        let _ = stream.shutdown(Shutdown::Both);
     }
 }
 
 /// Reads a whole request: the number in its path.
-fn request(reader: &mut BufReader<TcpStream>) -> Option<usize> {
+fn request(reader: &mut BufReader<&TcpStream>) -> Option<usize> {
     let (mut number, mut length) = (None, 0);
     loop {
         let mut line = String::new();
