@@ -143,7 +143,8 @@ impl Schedule {
     /// Adds a name, with the certificate that there is and what is known of it from before. A name that is there already
     /// stays as it is, and is no longer on demand.
     pub fn add(&mut self, name: &str, held: Option<Validity>, memory: &Memory, now: Now) {
-        self.demand.configured(name, self.entries.contains_key(name));
+        self.demand
+            .configured(name, self.entries.contains_key(name));
         self.insert(name, held, memory, now);
     }
 

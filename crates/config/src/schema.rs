@@ -15,6 +15,8 @@ pub fn schema() -> Value {
     let mut schema = section(&keys::ROOT);
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
     schema["title"] = json!("altway.toml");
+    // The same text whether serde_json keeps the order of insertion or not, which any crate of a build decides.
+    schema.sort_all_objects();
     schema
 }
 

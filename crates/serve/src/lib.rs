@@ -199,8 +199,8 @@ pub use challenges::{Challenges, InvalidChallenge};
 pub use client_auth::{ClientAuth, ClientCertificate};
 pub use congestion::CongestionInUse;
 pub use embed::{
-    App, ByPeer, ByRequest, Circumstances, EarlyHints, EarlyHintsError, PerPeer, Serve, ServeFuture,
-    WithGracefulShutdown, serve,
+    App, ByPeer, ByRequest, Circumstances, EarlyHints, EarlyHintsError, PerPeer, Serve,
+    ServeFuture, WithGracefulShutdown, serve,
 };
 pub use error::Error;
 pub use files::{

@@ -3,7 +3,10 @@
 //!
 //! The servers count requests by a number that each carries. One server never dies, so that there is always one; the
 //! others take no connections for a while, drop those that there are, or end one with a request that they have handled.
-#![allow(clippy::print_stdout, reason = "people read what the thorough run has found")]
+#![allow(
+    clippy::print_stdout,
+    reason = "people read what the thorough run has found"
+)]
 
 use super::proxied;
 use crate::common::{Running, h1, h2, h3::H3};
