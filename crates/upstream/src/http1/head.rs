@@ -321,6 +321,7 @@ mod tests {
         let received = Received {
             peer: std::net::Ipv4Addr::LOCALHOST.into(),
             port: 1,
+            local: None,
             is_trusted: false,
             scheme: "https",
             version: Version::HTTP_2,
