@@ -88,10 +88,10 @@ impl FromStr for Supposed {
                 }
                 "loss" => supposed.loss = Some(value.parse().map_err(|error| fault(&error))?),
                 "tcp" => {
-                    supposed.congestion[0] = Some(control(value).map_err(|error| fault(&error))?)
+                    supposed.congestion[0] = Some(control(value).map_err(|error| fault(&error))?);
                 }
                 "quic" => {
-                    supposed.congestion[1] = Some(control(value).map_err(|error| fault(&error))?)
+                    supposed.congestion[1] = Some(control(value).map_err(|error| fault(&error))?);
                 }
                 _ => return Err(format!("`{key}` is none of rate, rtt, loss, tcp, quic")),
             }

@@ -65,8 +65,10 @@ fn go_sees_that_an_upload_is_too_large_or_not_its_to_make() {
         let dir = Dir::new();
         build(&dir);
         let ca = authority(&dir);
-        let is_closed = status == 403;
-        let more = is_closed.then(|| for_members(&ca)).unwrap_or_default();
+        let more = match status {
+            403 => for_members(&ca),
+            _ => String::default(),
+        };
         let serving = storing(&dir, &more);
         for length in ["known", "unknown"] {
             let url = serving.url("/in/a");
@@ -82,9 +84,11 @@ fn quic_go_sees_that_an_upload_is_too_large_or_not_its_to_make() {
     }
     for status in [413, 403] {
         let ground = Ground::new();
-        let is_closed = status == 403;
         let ca = ground.authority.to_str().unwrap();
-        let more = is_closed.then(|| for_members(ca)).unwrap_or_default();
+        let more = match status {
+            403 => for_members(ca),
+            _ => String::default(),
+        };
         let serving = storing(&ground.dir, &more);
         let url = serving.url("");
         let (_, port) = url.rsplit_once(':').unwrap();
