@@ -157,9 +157,12 @@ impl Turn<'_> {
             return self.end(Code::PROTOCOL_ERROR, "no preface in time");
         }
         if past(clock.frame, timeouts.frame) {
-            return self.end_late();
+            self.end_late();
+            if self.connection.state.closed {
+                return;
+            }
         }
-        if past(clock.goaway, Duration::ZERO) {
+        if past(self.connection.clock.goaway, Duration::ZERO) {
             self.say_last_stream();
             if self.connection.state.closed {
                 return;
