@@ -164,15 +164,14 @@ fn transport(tuning: &Tuning, mtu: u16, udp: &Udp<UdpSocket>, patience: Duration
 fn udp(socket: UdpSocket, tuning: &Tuning) -> io::Result<Udp<UdpSocket>> {
     // Best effort: smaller buffers cost losses at high rates, not correctness.
     let _ = altway_socket::raise_udp_buffers(&socket, SOCKET_BUFFER);
-    let settings = Settings {
+    let mut settings = Settings {
         gso: tuning.gso && tuning.batches,
         gro: tuning.gro && tuning.batches,
-        messages: if tuning.batches {
-            Settings::default().messages
-        } else {
-            1
-        },
+        ..Settings::default()
     };
+    if !tuning.batches {
+        (settings.messages, settings.sent_messages) = (1, 1);
+    }
     Udp::new(socket, settings)
 }
 

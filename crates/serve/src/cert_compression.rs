@@ -82,7 +82,8 @@ mod tests {
         let mut read = Vec::new();
         brotli::BrotliDecompress(&mut compressed.as_slice(), &mut read).unwrap();
         assert_eq!(read, chain);
-        let random: Vec<u8> = (0..=255).collect();
+        let mut random = vec![0; 256];
+        tls::provider().secure_random.fill(&mut random).unwrap();
         assert!(
             Brotli
                 .compress(random, CompressionLevel::Amortized)
@@ -158,6 +159,6 @@ mod tests {
         let compressed = flight(true, true);
         eprintln!("a first flight of {plain} bytes, {compressed} compressed");
         assert!(plain.abs_diff(not_read) < 16 && plain.abs_diff(not_sent) < 16);
-        assert!(compressed + 500 < plain, "{compressed} of {plain}");
+        assert!(compressed + 300 < plain, "{compressed} of {plain}");
     }
 }

@@ -68,6 +68,8 @@ pub struct Settings {
     pub gro: bool,
     /// Messages that a receive call takes in, from 1 to 8; each has a buffer of 64 KiB. Default 8.
     pub messages: usize,
+    /// Messages that a send call hands over, from 1 to 64. Default 64.
+    pub sent_messages: usize,
 }
 
 impl Default for Settings {
@@ -76,6 +78,7 @@ impl Default for Settings {
             gso: true,
             gro: true,
             messages: MAX_MESSAGES,
+            sent_messages: MAX_SENT_MESSAGES,
         }
     }
 }
@@ -149,6 +152,7 @@ impl<S: NonBlocking> Udp<S> {
             state,
             settings: Settings {
                 messages,
+                sent_messages: settings.sent_messages.clamp(1, MAX_SENT_MESSAGES),
                 ..settings
             },
             received: vec![0; messages * MESSAGE_BYTES].into(),
@@ -271,7 +275,7 @@ impl<S: NonBlocking> Udp<S> {
     /// Sends what has gathered. False when the socket's buffer is full: call it again later.
     fn flush(&mut self) -> io::Result<bool> {
         while !self.outbox.is_empty() {
-            let mut sent = self.send_gathered(self.splits, MAX_SENT_MESSAGES);
+            let mut sent = self.send_gathered(self.splits, self.settings.sent_messages);
             if let Err(error) = &sent
                 && self.may_be_of_splitting(error)
             {

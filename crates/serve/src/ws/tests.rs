@@ -70,9 +70,9 @@ fn the_first_known_protocol_that_is_asked_for_is_selected() {
             request = request.header(SEC_WEBSOCKET_PROTOCOL, *value);
         }
         let mut request = request.body(crate::RequestBody::empty()).unwrap();
-        let _outlet = Upgrade::offer(&mut request);
+        let (upgrade, _outlet) = Upgrade::offer(&mut request).unwrap();
         let upgrade = WebSocketUpgrade {
-            upgrade: request.extensions_mut().remove().unwrap(),
+            upgrade,
             config: WebSocketConfig::default(),
             requested: requested(request.headers()),
             selected: None,
