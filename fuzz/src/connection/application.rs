@@ -18,6 +18,8 @@ pub(crate) struct Application {
     role: Role,
     /// In the order in which they began, for good.
     pub(crate) exchanges: BTreeMap<u32, Exchange>,
+    /// A request's head was late, after which the connection is of no use.
+    pub(crate) must_close: bool,
 }
 
 /// A request and its response, as one side sees them.
@@ -46,6 +48,7 @@ impl Application {
         Self {
             role,
             exchanges: BTreeMap::new(),
+            must_close: false,
         }
     }
 
@@ -218,8 +221,10 @@ impl Application {
             Event::RequestLate { stream } => {
                 let mut exchange = Exchange::new(*stream);
                 exchange.bodiless = true;
+                exchange.received_all = true;
                 self.begin(exchange);
-                (stream, true)
+                self.must_close = true;
+                return None;
             }
             Event::Response { stream, end, .. } => (stream, *end),
             Event::Data { stream, data, end } => {

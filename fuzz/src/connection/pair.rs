@@ -191,8 +191,12 @@ impl Pair {
             None
         });
         side.speak();
+        let must_close = std::mem::take(&mut side.application.must_close);
         for stream in complete {
             self.compare(role, stream);
+        }
+        if must_close {
+            self.turn(role, |_, turn| turn.close(Code::NO_ERROR));
         }
     }
 
