@@ -16,6 +16,10 @@ pub(crate) const MAX_CONCURRENT_STREAMS: u32 = 1000;
 /// The idle connections and some more.
 const MAX_CONNECTIONS: u32 = 20_000;
 
+/// HAProxy begins only where it may have two descriptors for each connection, which many systems don't allow for
+/// [`MAX_CONNECTIONS`]; no workload of the proxy has more than this.
+const MAX_PROXIED: u32 = 2_000;
+
 /// nginx: one listener for each worker (`reuseport`), files kept open, requests without end on a
 /// connection. sendfile for the large file alone: for small ones in clear text it costs two packets
 /// and waits 40 ms for the client's acknowledgement between them; the large one it makes cheaper.
@@ -147,7 +151,7 @@ pub(crate) fn haproxy(setting: &Setting) -> Result<String> {
     Ok(format!(
         "global
     nbthread {workers}
-    maxconn {MAX_CONNECTIONS}
+    maxconn {MAX_PROXIED}
     tune.h2.max-concurrent-streams {MAX_CONCURRENT_STREAMS}
     ssl-default-bind-ciphersuites TLS_AES_128_GCM_SHA256
 defaults
