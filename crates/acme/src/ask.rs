@@ -31,7 +31,7 @@ impl Program {
     /// `url`: of `http`, with or without a query.
     ///
     /// # Errors
-    /// It is no such URL.
+    /// The text is no such URL.
     pub(crate) fn new(url: &str, user_agent: &str) -> Result<Self, Error> {
         let bad = || Error::Ask { url: url.into() };
         let uri: Uri = url.parse().map_err(|_| bad())?;

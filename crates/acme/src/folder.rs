@@ -67,7 +67,7 @@ impl Folder {
         names
     }
 
-    /// What was kept of a name.
+    /// Reads the memory of a name, if any was kept.
     pub(crate) fn memory(&self, name: &str) -> Option<Memory> {
         let text = read(&self.state(name)).ok().flatten()?;
         serde_json::from_str(&text).ok()

@@ -30,9 +30,9 @@ struct Shared {
 /// Names of handshakes since the last look.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    /// Those without a certificate.
+    /// Names without a certificate.
     pub(crate) wanted: BTreeSet<String>,
-    /// Those that were shown one.
+    /// Names whose certificate was shown.
     pub(crate) used: BTreeSet<String>,
 }
 
@@ -52,7 +52,7 @@ impl OnDemand {
             .unwrap_or_else(PoisonError::into_inner) = covers;
     }
 
-    /// Whether a name, in lower case, may have its certificate on demand: it is one of a host in the public tree of names
+    /// Returns true if a name, in lower case, may have its certificate on demand: it is one of a host in the public tree of names
     /// and not an address, and the choice of names has it.
     #[must_use]
     pub fn covers(&self, name: &str) -> bool {

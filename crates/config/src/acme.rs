@@ -55,7 +55,7 @@ pub struct OnDemandNames {
 }
 
 impl OnDemandNames {
-    /// Whether a name of a host, in lower case, is had on demand.
+    /// Returns true if the certificate of a host's name, in lower case, is had on demand.
     #[must_use]
     pub fn covers(&self, name: &str) -> bool {
         let parent = name.split_once('.').map(|(_, parent)| parent);

@@ -21,7 +21,7 @@ pub struct Exhausted;
 pub struct Budget {
     rate: Rate,
     left: u32,
-    /// When what the rate has brought was last added, or the bucket was last known to be full.
+    /// The time at which what the rate has brought was last added, or the bucket was last known to be full.
     filled: Instant,
 }
 

@@ -78,7 +78,7 @@ pub struct Answering(State);
     reason = "nearly all wait for a server: a box would be memory for each request"
 )]
 enum State {
-    /// It waits for no server. In a box: nearly all do.
+    /// A response that waits for no server. In a box: nearly all do.
     Now(Option<Box<Response<ProxyBody>>>),
     Sending(Exchange),
 }

@@ -40,7 +40,7 @@ pub struct BeaconReport {
     pub protocol: BeaconProtocol,
     /// Responses of the page's own origin that came over the network, up to the load event; 1 to 10,000.
     pub responses: u32,
-    /// Those among them that came over [`protocol`](Self::protocol).
+    /// Responses among them that came over [`protocol`](Self::protocol).
     pub same: u32,
     /// Bytes of them, with 300 for the fields of each (Resource Timing, `transferSize`); up to 10 GB.
     pub bytes: u64,
@@ -71,7 +71,7 @@ impl BeaconReport {
     /// Reads `v=1&p=h3&n=12&s=12&b=345678&t=1234&l=1402`: these keys in this order, and nothing else.
     ///
     /// # Errors
-    /// It is anything else, or a number is out of its range.
+    /// The text is anything else, or a number is out of its range.
     pub fn parse(text: &[u8]) -> Result<Self, InvalidBeacon> {
         Self::read(text).ok_or(InvalidBeacon)
     }
@@ -264,7 +264,7 @@ impl Selector {
     /// complete. Returns ln of the server's time over the browser's, where both are of the same responses.
     ///
     /// # Errors
-    /// Its network has sent ten in ten minutes, or more.
+    /// The client's network has sent ten reports in ten minutes, or more.
     pub fn beacon(
         &self,
         client: &Client,

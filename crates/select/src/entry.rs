@@ -82,7 +82,7 @@ pub struct LoggedPage {
 pub struct LoggedBeacon {
     /// Responses of the page's origin that came over the network.
     pub responses: u32,
-    /// Those among them that came over the page's own protocol.
+    /// Responses among them that came over the page's own protocol.
     pub same: u32,
     /// Bytes of them, with the browser's estimate for their fields.
     pub bytes: u64,

@@ -202,7 +202,7 @@ impl Selection {
     /// Takes what a browser reports, and logs it.
     ///
     /// # Errors
-    /// Its network has sent as many as it may.
+    /// The client's network has sent as many reports as it may.
     pub(crate) fn beacon(
         &self,
         from: &Reporter,

@@ -94,7 +94,7 @@ pub enum Progress {
     More,
 }
 
-/// What is left of a turn's time, which begins when a first call is over.
+/// The time of a turn, which begins when a first call is over.
 #[derive(Default)]
 struct Turn(Option<Instant>);
 
@@ -125,7 +125,7 @@ pub struct Udp<S> {
     has_one_peer: bool,
     received: Box<[u8]>,
     outbox: Outbox,
-    /// Whether the kernel splits what one message hands it into datagrams.
+    /// The kernel splits what one message hands it into datagrams.
     splits: bool,
     calls: Calls,
 }

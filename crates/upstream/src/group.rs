@@ -133,7 +133,7 @@ pub(crate) struct Member {
     known: Arc<Known>,
 }
 
-/// What is counted of a server, over all groups that take each other's place.
+/// Counters of a server, over all groups that take each other's place.
 #[derive(Debug, Default)]
 struct Known {
     ejections: AtomicU64,

@@ -188,7 +188,7 @@ fn remove_fields_of_the_hop(fields: &mut HeaderMap) {
 /// The fields of one hop, with those that a message names in Connection.
 struct NamedByConnection<'f> {
     fields: &'f HeaderMap,
-    /// It names others than those of every hop.
+    /// `Connection` names fields other than those of every hop.
     names_more: bool,
 }
 

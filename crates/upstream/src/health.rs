@@ -70,7 +70,7 @@ impl Health {
         }
     }
 
-    /// Whether it may be given requests at any time.
+    /// Returns true if the server may be given requests at any time.
     pub(crate) fn is_well(&self) -> bool {
         self.ejection.is_none() && !self.is_down()
     }

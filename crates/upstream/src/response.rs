@@ -56,7 +56,7 @@ pub struct ResponseBody(Content);
 enum Content {
     /// All of it has come with the head, and holds nothing of the server any more.
     Whole(Bytes),
-    /// In a box: a response that is whole is to have no room for it.
+    /// Content that is still to come. In a box: a response that is whole is to have no room for it.
     Streamed(Box<Streamed>),
 }
 

@@ -46,7 +46,7 @@ pub enum FieldPattern {
 }
 
 impl FieldChanges {
-    /// Whether there are none.
+    /// Returns true if there are no changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.remove.is_empty() && self.set.is_empty() && self.append.is_empty()

@@ -45,9 +45,9 @@ const DAY: u64 = 86_400;
 /// An answer to the question whether a name may have a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// It may.
+    /// The name may have a certificate.
     Allowed,
-    /// It may not.
+    /// The name may have none.
     Refused,
     /// Nobody has answered.
     Unanswered,
@@ -56,9 +56,9 @@ pub enum Answer {
 /// The names that came at run time.
 #[derive(Debug)]
 pub(super) struct Demand {
-    /// Those that may have a certificate or an order.
+    /// Number of names that may have a certificate or an order.
     most: usize,
-    /// As many have one at the moment.
+    /// Number of names that have one at the moment.
     held: usize,
     names: BTreeMap<String, Demanded>,
     budget: Budget,
@@ -75,13 +75,13 @@ struct Demanded {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Permission {
-    /// To be asked for, since then.
+    /// The name is to be asked for, since then.
     Wanted(Duration),
     /// The question is under way.
     Asked,
-    /// It may be ordered for until then.
+    /// The name may be ordered for until then.
     Allowed(Duration),
-    /// It is not asked for until then.
+    /// The name is not asked for until then.
     Refused(Duration),
 }
 
@@ -99,7 +99,7 @@ impl Demand {
         self.names.contains_key(name)
     }
 
-    /// Whether a name may be ordered for, as all others may than those on demand.
+    /// Returns true if a name may be ordered for, as all may that are not on demand.
     pub(super) fn permits(&self, name: &str, elapsed: Duration) -> bool {
         let known = self.names.get(name);
         known
@@ -184,7 +184,7 @@ impl Demanded {
         self.unused + elapsed.saturating_sub(self.since)
     }
 
-    /// Whether it is to be forgotten.
+    /// Returns true if the name is to be forgotten.
     fn is_over(&self, entry: Option<&Entry>, now: Now) -> bool {
         let Some(entry) = entry else {
             return matches!(self.permission, Permission::Refused(until) if until <= now.elapsed);

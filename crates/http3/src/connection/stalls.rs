@@ -27,7 +27,7 @@ pub(super) struct Progress {
     /// When it was last known to move, and what it had moved then.
     since: Instant,
     before: u64,
-    /// When the exchange began.
+    /// The time at which the exchange began.
     began: Instant,
     /// The peer of a tunnel may be silent.
     pub(super) tunnel: bool,

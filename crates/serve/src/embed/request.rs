@@ -25,7 +25,7 @@ pub struct Circumstances {
 }
 
 impl Circumstances {
-    /// Those of a request of `peer`, which is given Host where only `:authority` names it; and the hints that will be
+    /// Returns the circumstances of a request of `peer`, which is given Host where only `:authority` names it; and the hints that will be
     /// sent.
     ///
     /// The URI stays as the protocol has it: with scheme and authority over HTTP/2 and HTTP/3, the path alone

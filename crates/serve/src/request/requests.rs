@@ -128,7 +128,7 @@ struct Asked {
     began: Instant,
     /// `None` without a log.
     logged: Option<Arc<LoggedHead>>,
-    /// Where the request is offered an upgrade.
+    /// The connection's end of the tunnel, where the request is offered an upgrade.
     outlet: Option<Box<Outlet>>,
 }
 

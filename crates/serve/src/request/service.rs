@@ -57,10 +57,10 @@ pub(super) enum Later {
 /// A service that was called, whose failure is a page.
 pub(super) struct Calling {
     answering: Pending<Result<Response<Body>, BoxError>>,
-    /// Where the request is offered an upgrade.
+    /// The acceptance of an upgrade, where the request is offered one.
     offer: Option<Acceptance>,
     version: Version,
-    /// For the log.
+    /// Path and query for the log.
     target: Option<PathAndQuery>,
 }
 

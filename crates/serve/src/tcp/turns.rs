@@ -24,7 +24,7 @@ pub(super) struct Turns {
     idle: Cell<Option<Waker>>,
 }
 
-/// Whether its holder may take a step.
+/// A place in the queue: true once its holder may take a step.
 type Ticket = Rc<Cell<bool>>;
 
 impl Turns {
@@ -84,7 +84,7 @@ impl Turns {
         self.left.set(left);
     }
 
-    /// Whether a step may be taken now; if not, the task is woken when it may.
+    /// Returns true if a step may be taken now; if not, the task is woken when it may.
     fn may_go_on(&self, ticket: &mut Option<Ticket>, cx: &Context<'_>) -> bool {
         if let Some(waits) = ticket {
             let may = waits.get();

@@ -56,7 +56,7 @@ pub(crate) fn send_messages<'a>(
     }
 }
 
-/// What the header of a message points to.
+/// A message's name, buffer and control messages, to which its header points.
 struct Prepared {
     name: SockaddrStorage,
     buffer: libc::iovec,

@@ -19,7 +19,7 @@ pub(super) struct Outbox {
     batches: Vec<Transmit>,
     /// The contents of the first of them, one behind the other.
     waiting: Vec<u8>,
-    /// How many have theirs in `waiting`: all, or all but the last.
+    /// Number of batches that have theirs in `waiting`: all, or all but the last.
     set_aside: usize,
     /// The contents of the last one.
     last: Vec<u8>,
@@ -43,7 +43,7 @@ impl Outbox {
         self.batches.is_empty()
     }
 
-    /// Whether a batch may be added before what is there has left.
+    /// Returns true if a batch may be added before what is there has left.
     pub(super) fn has_room(&self) -> bool {
         let last = self.batches.last().map_or(0, |last| last.size);
         last <= SMALL_BYTES
@@ -149,7 +149,7 @@ mod tests {
         assert!(outbox.add(next));
     }
 
-    /// Of each message its port, its size and that of its segments.
+    /// The port of each message, its size and that of its segments.
     fn messages(outbox: &Outbox, splits: bool) -> Vec<(u16, usize, Option<u16>)> {
         let messages = outbox.messages(splits).map(|message| {
             let port = message.destination.port();

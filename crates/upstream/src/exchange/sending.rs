@@ -106,7 +106,7 @@ impl Future for Sending {
 /// The attempts of a request: those that were made, and what comes next.
 #[derive(Debug)]
 pub(super) struct Attempts {
-    /// Those that may follow the next one.
+    /// Attempts that may follow the next one.
     pub(super) left: u32,
     /// Servers that have failed.
     pub(super) tried: Vec<usize>,

@@ -26,7 +26,7 @@ pub(crate) enum ContentLength {
 /// The fields of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fields<'r> {
-    /// As they are sent.
+    /// Fields that are sent as they are.
     Made(&'r HeaderMap),
     /// A client's, which pass by the rules of [`heads`].
     Passed(Passed<'r>),

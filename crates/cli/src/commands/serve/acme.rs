@@ -167,7 +167,7 @@ pub(super) struct Ordering {
 }
 
 impl Ordering {
-    /// For a process that goes by that plan from the start.
+    /// Makes the orders of a process that goes by that plan from the start.
     pub(super) fn new(acme: &Acme, plan: &Plan) -> Self {
         Self {
             manager: OnceLock::new(),
@@ -193,7 +193,7 @@ impl Ordering {
     /// Looks at the settings of a new plan. Changes nothing yet.
     ///
     /// # Errors
-    /// They can't be used, or not by this process.
+    /// The settings can't be used, or not by this process.
     pub(super) fn prepare(&self, plan: &Plan) -> Result<Change> {
         let (Some(mut settings), Some(manager)) = (settings(plan)?, self.manager.get()) else {
             return Ok(Change { prepared: None });
@@ -231,7 +231,7 @@ const NEW_PROCESS: &str = "another one needs a new process, as by `takeover`";
 /// Checks that a plan needs no ACME where the process began without.
 ///
 /// # Errors
-/// It does.
+/// The plan asks for certificates by ACME.
 pub(super) fn check_change(former: Option<&Ordering>, new: &Plan) -> Result<()> {
     if former.is_some() || new.config().acme.is_none() {
         return Ok(());

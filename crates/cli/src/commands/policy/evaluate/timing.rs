@@ -46,7 +46,7 @@ impl Timing {
         sums.squares += bias * bias;
     }
 
-    /// By class, then by protocol.
+    /// Returns the biases by class, then by protocol.
     pub(super) fn biases(&self) -> Vec<Bias> {
         let of = |((class, protocol), sums): (&(String, &'static str), &Sums)| {
             let count = sums.count as f64;
