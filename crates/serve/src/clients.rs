@@ -16,7 +16,7 @@ use crate::client_prefix::ClientPrefix;
 use crate::gcra::Gcra;
 use crate::held::HeldBytes;
 use crate::incidents::Incident;
-use crate::limits::Limits;
+use crate::limits::{FEW_REQUESTS, Limits};
 use altway_http3::{ConnectionHandle, HeldShare};
 use altway_units::RequestLimit;
 use lru::LruCache;
@@ -361,9 +361,11 @@ impl Admitted {
         if requests < before && self.client.held.take_was_full() {
             (self.shared.record)(self.address, Incident::MemoryLimit);
         }
-        let all = self.shared.requests.get();
-        let fits = all <= limits.max_requests
-            && client.requests.get() <= limits.requests_per_client_beside(all);
+        let (all, own) = (self.shared.requests.get(), client.requests.get());
+        // Refused ones count until they are gone: a crowd of them must not have a client's few refused.
+        let few = limits.requests_per_client().min(FEW_REQUESTS);
+        let fits = own <= few
+            || all <= limits.max_requests && own <= limits.requests_per_client_beside(all);
         if !fits && requests > before {
             (self.shared.record)(self.address, Incident::RequestLimit);
         }

@@ -30,6 +30,10 @@ const REQUEST_BYTES: u64 = KIB;
 /// A client's share of a limit is one part of so many, where it is not given.
 const SHARES: usize = 8;
 
+/// Requests of a client that are taken though more are in progress than there may be, where its share is not smaller:
+/// one of each protocol, and one that the client has yet to acknowledge.
+pub(crate) const FEW_REQUESTS: usize = 4;
+
 /// A client has at most so many times what is left of a limit for all.
 const LEFT_PER_CLIENT: usize = 8;
 
@@ -82,7 +86,8 @@ pub struct Limits {
     /// many as it may have connections.
     pub max_handshakes_per_client: Option<usize>,
     /// Requests in progress: those whose responses have not been handed over whole. One beyond is answered
-    /// 503 with Retry-After. Each costs some 1 KiB, and may hold a file descriptor. Default 40,000.
+    /// 503 with Retry-After, unless its client has no more than three others: there may be four more for each
+    /// client. Each costs some 1 KiB, and may hold a file descriptor. Default 40,000.
     pub max_requests: usize,
     /// Requests of one client in progress; handled as `max_requests`. Default `None`: an eighth of it,
     /// 5,000. Unless that is all of them, never more than eight times those that are left: twelve clients that ask for

@@ -81,7 +81,10 @@ struct Context {
     responder: Rc<Responder>,
     buffers: Rc<RefCell<h2::WorkerBuffers>>,
     clients: Clients,
+    /// Turns of handshakes and of the ends of connections.
     turns: Rc<Turns>,
+    /// Turns of parts of files over HTTP/1.1.
+    file_turns: Rc<Turns>,
 }
 
 /// Who is at the other end.
@@ -360,6 +363,7 @@ impl Context {
             let admitted = Rc::clone(&client.admitted);
             let (activity, probe) = (activity.clone(), Rc::clone(&client.probe));
             let (ahead, gate) = (ahead.clone(), gate.clone());
+            let turns = Rc::clone(&self.file_turns);
             async move {
                 pace.keep().await;
                 let precede = |status, fields: &HeaderMap| gate.precede(status, fields);
@@ -375,7 +379,7 @@ impl Context {
                 }
                 ahead.begin();
                 let measured =
-                    |body| Measured::new(body, activity, admitted, ahead, probe, requests);
+                    |body| Measured::new(body, activity, admitted, ahead, turns, probe, requests);
                 Ok::<_, Infallible>(response.map(measured))
             }
         });

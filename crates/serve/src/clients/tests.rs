@@ -220,6 +220,19 @@ fn clients_that_take_all_requests_they_can_leave_some_for_another() {
 }
 
 #[test]
+fn a_few_requests_of_a_client_fit_though_a_crowd_asks_for_more_than_there_is() {
+    let bench = bench(|limits| limits.max_requests = 100);
+    let crowd: Vec<_> = (1..=20).map(|number| bench.idle(number)).collect();
+    for connection in &crowd {
+        assert!(!connection.set_requests(100));
+    }
+    let [one, another] = [21, 21].map(|number| bench.idle(number));
+    assert!(one.set_requests(FEW_REQUESTS - 1) && another.set_requests(1));
+    assert!(!another.set_requests(2));
+    assert!(one.set_requests(0) && another.set_requests(2));
+}
+
+#[test]
 fn clients_that_take_all_connections_they_can_leave_some_for_another() {
     let bench = bench(|limits| limits.max_connections = 1_000);
     let mut greedy = Vec::new();

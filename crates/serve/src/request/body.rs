@@ -191,6 +191,11 @@ impl Body {
         }
     }
 
+    /// Returns true if the next frame is read from a file.
+    pub(crate) fn is_file(&self) -> bool {
+        matches!(self.content, Content::File(_))
+    }
+
     fn is_tunnel(&self) -> bool {
         matches!(self.content, Content::Tunnel(_))
     }

@@ -1,6 +1,6 @@
 //! Accepts connections over TCP and serves each in a task of its own, until the stop.
 
-use super::turns::Turns;
+use super::turns::{FILE_STEPS, HANDSHAKE_STEPS, Turns};
 use super::{Context, h2, http1};
 use crate::accept::{Accepting, Arrivals};
 use crate::clients::Transport;
@@ -61,7 +61,8 @@ impl<'a> Acceptor<'a> {
                 responder: Rc::clone(&memory.responder),
                 buffers: Rc::clone(buffers),
                 clients: memory.clients.clone(),
-                turns: Rc::new(Turns::new()),
+                turns: Rc::new(Turns::new(HANDSHAKE_STEPS)),
+                file_turns: Rc::new(Turns::new(FILE_STEPS)),
             }),
         })
     }
@@ -74,8 +75,10 @@ impl<'a> Acceptor<'a> {
             context,
         } = self;
         let mut connections = JoinSet::new();
-        let turns = Rc::clone(&context.turns);
-        let turns = spawn_local(async move { turns.run().await });
+        let turns = [&context.turns, &context.file_turns].map(|turns| {
+            let turns = Rc::clone(turns);
+            spawn_local(async move { turns.run().await })
+        });
         let mut intake = stop.intake();
         let signal = stop.clone();
         while !stop.is_requested() {
@@ -98,7 +101,9 @@ impl<'a> Acceptor<'a> {
         if timeout(context.setup.grace, ends).await.is_err() {
             tracing::warn!("the grace is over: connections are cut off");
         }
-        turns.abort();
+        for turns in turns {
+            turns.abort();
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::delivery::{Found, MAX_LOOKS, PAUSE, Watch};
 use super::socket::Activity;
+use super::turns::{Ticket, Turns};
 use super::write_ahead::{SCARCE_CHUNK, WriteAhead};
 use crate::clients::Admitted;
 use crate::request::body::{Body, CHUNK};
@@ -158,6 +159,9 @@ pub(super) struct Measured {
     activity: Activity,
     admitted: Rc<Admitted>,
     ahead: WriteAhead,
+    turns: Rc<Turns>,
+    /// The place in the queue for the next part of a file.
+    ticket: Option<Ticket>,
     probe: Rc<TcpPathSampler>,
     requests: Rc<RefCell<Requests<Infallible>>>,
 }
@@ -168,6 +172,7 @@ impl Measured {
         activity: Activity,
         admitted: Rc<Admitted>,
         ahead: WriteAhead,
+        turns: Rc<Turns>,
         probe: Rc<TcpPathSampler>,
         requests: Rc<RefCell<Requests<Infallible>>>,
     ) -> Self {
@@ -177,6 +182,8 @@ impl Measured {
             activity,
             admitted,
             ahead,
+            turns,
+            ticket: None,
             probe,
             requests,
         }
@@ -223,6 +230,11 @@ impl http_body::Body for Measured {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         if self.ahead.must_wait(cx) {
             self.activity.answering(false);
+            return Poll::Pending;
+        }
+        let this = &mut *self;
+        if this.body.is_file() && !this.turns.may_go_on(&mut this.ticket, cx) {
+            this.activity.answering(true);
             return Poll::Pending;
         }
         let largest = if self.ahead.is_scarce() {

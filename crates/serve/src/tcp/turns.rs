@@ -1,9 +1,10 @@
-//! Turns for what costs a connection over TCP much: of a crowd that begins or ends at the same time few go on before
-//! connections that are there already.
+//! Turns for what costs a connection over TCP much: of a crowd that begins, reads or ends at the same time few go on
+//! before connections that are there already.
 //!
 //! A step of a TLS handshake takes up to half a millisecond of processor time, for a key exchange and a signature, and the
-//! end of a connection some tens of microseconds, as the kernel forgets its socket. The event loop polls tasks in the order
-//! in which they were woken: without turns a response would wait for all of a crowd that was woken before it.
+//! end of a connection, as the kernel forgets its socket, or a part of a file, as it copies it twice, some tens of
+//! microseconds. The event loop polls tasks in the order in which they were woken: without turns a response would wait
+//! for all of a crowd that was woken before it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -12,11 +13,18 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use tokio::task::yield_now;
 
-/// Steps that are taken in a turn: after so many the event loop polls what else is ready, and looks for what has come.
-const STEPS: usize = 4;
+/// Steps of handshakes and ends in a turn: after so many the event loop polls what else is ready, and looks for what has
+/// come.
+pub(super) const HANDSHAKE_STEPS: usize = 4;
+
+/// Parts of files that are read over HTTP/1.1 in a turn: 256 KiB. The engine of HTTP/2 has turns of its own, of a
+/// connection's bytes, and QUIC those of its congestion control.
+pub(super) const FILE_STEPS: usize = 8;
 
 /// The turns of a listener. As many tasks wait for one at most as there are connections.
 pub(super) struct Turns {
+    /// Steps that are taken in a turn.
+    steps: usize,
     /// Steps that are left in this turn.
     left: Cell<usize>,
     waiting: RefCell<VecDeque<(Waker, Ticket)>>,
@@ -25,12 +33,13 @@ pub(super) struct Turns {
 }
 
 /// A place in the queue: true once its holder may take a step.
-type Ticket = Rc<Cell<bool>>;
+pub(super) type Ticket = Rc<Cell<bool>>;
 
 impl Turns {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(steps: usize) -> Self {
         Self {
-            left: Cell::new(STEPS),
+            steps,
+            left: Cell::new(steps),
             waiting: RefCell::default(),
             idle: Cell::new(None),
         }
@@ -55,12 +64,12 @@ impl Turns {
     /// Begins turns, for as long as it is polled.
     pub(super) async fn run(&self) {
         loop {
-            poll_fn(|cx| match self.left.get() {
-                STEPS => {
+            poll_fn(|cx| match self.left.get() == self.steps {
+                true => {
                     self.idle.set(Some(cx.waker().clone()));
                     Poll::Pending
                 }
-                _ => Poll::Ready(()),
+                false => Poll::Ready(()),
             })
             .await;
             yield_now().await;
@@ -69,7 +78,7 @@ impl Turns {
     }
 
     fn begin(&self) {
-        let mut left = STEPS;
+        let mut left = self.steps;
         let mut waiting = self.waiting.borrow_mut();
         while left > 0
             && let Some((waker, ticket)) = waiting.pop_front()
@@ -84,8 +93,9 @@ impl Turns {
         self.left.set(left);
     }
 
-    /// Returns true if a step may be taken now; if not, the task is woken when it may.
-    fn may_go_on(&self, ticket: &mut Option<Ticket>, cx: &Context<'_>) -> bool {
+    /// Returns true if a step may be taken now; if not, the task is woken when it may. `ticket`: the caller's place in
+    /// the queue, if it has one.
+    pub(super) fn may_go_on(&self, ticket: &mut Option<Ticket>, cx: &Context<'_>) -> bool {
         if let Some(waits) = ticket {
             let may = waits.get();
             if may {
@@ -114,9 +124,11 @@ mod tests {
     use std::future::pending;
     use tokio::task::{JoinSet, LocalSet, spawn_local};
 
+    const STEPS: usize = HANDSHAKE_STEPS;
+
     /// How many steps had been taken at each turn of another task.
     async fn steps_by_turn(tasks: usize, steps: usize) -> Vec<usize> {
-        let (all, taken) = (Rc::new(Turns::new()), Rc::new(Cell::new(0)));
+        let (all, taken) = (Rc::new(Turns::new(STEPS)), Rc::new(Cell::new(0)));
         let turns = Rc::clone(&all);
         let turns = spawn_local(async move { turns.run().await });
         let mut crowd = JoinSet::new();
@@ -156,7 +168,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_that_waits_no_longer_takes_nobody_s_step() {
-        let turns = Turns::new();
+        let turns = Turns::new(STEPS);
         let mut cx = Context::from_waker(Waker::noop());
         for _ in 0..STEPS {
             assert!(turns.may_go_on(&mut None, &cx));

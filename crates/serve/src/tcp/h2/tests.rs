@@ -15,6 +15,7 @@ use crate::restarts::Restarts;
 use crate::selection::HostNames;
 use crate::setup::Memory;
 use crate::stop::stop_channel;
+use crate::tcp::turns::HANDSHAKE_STEPS;
 use crate::{PrefixLengths, Protocols};
 use altway_message::Scheme;
 use std::io::Write;
@@ -213,7 +214,7 @@ async fn responses_that_no_window_takes_hold_nothing_of_a_large_file() {
 
 /// Turns of one connection.
 fn turns() -> &'static Turns {
-    Box::leak(Box::new(Turns::new()))
+    Box::leak(Box::new(Turns::new(HANDSHAKE_STEPS)))
 }
 
 /// A connection whose client has said `said` and never reads.
