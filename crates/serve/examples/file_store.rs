@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(serve(app(root.as_ref())?, Options::tls(leaf.identity()?)).await?)
 }
 
-/// What is registered twice is refused here, before the server starts.
+/// Returns the router. A path that is registered twice is refused here, before the server starts.
 pub(crate) fn app(root: &Path) -> Result<Router, Box<dyn Error>> {
     let files = Files::open(root)?;
     let root = Arc::new(root.to_owned());

@@ -1,4 +1,4 @@
-//! What can go wrong before, and instead of, serving.
+//! Errors that keep a server from starting or end it, and those of making certificates.
 
 use crate::BoxError;
 use std::io;
@@ -18,10 +18,10 @@ pub enum Error {
         /// The error of the system.
         source: io::Error,
     },
-    /// What shall be served is a file.
+    /// The path to serve is not a directory.
     #[error("`{path}` is not a directory")]
     RootNotDirectory {
-        /// What was given.
+        /// The path that was given.
         path: PathBuf,
     },
     /// Options of files that can't be used.
@@ -36,7 +36,7 @@ pub enum Error {
     /// Another socket has the port.
     #[error("{transport} port {} of {} is in use by another program", address.port(), address.ip())]
     PortInUse {
-        /// Where we wanted to listen.
+        /// The address to listen at.
         address: SocketAddr,
         /// `TCP` or `UDP`.
         transport: &'static str,
@@ -57,7 +57,7 @@ pub enum Error {
     Surface {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason why it can't be read or used.
         source: BoxError,
     },
     /// No port number is free for TCP and UDP at the same time.
@@ -66,7 +66,7 @@ pub enum Error {
     /// The socket can't be made or bound.
     #[error("cannot listen on {transport} {address}")]
     Listen {
-        /// Where we wanted to listen.
+        /// The address to listen at.
         address: SocketAddr,
         /// `TCP` or `UDP`.
         transport: &'static str,
@@ -76,7 +76,7 @@ pub enum Error {
     /// The kernel lacks the congestion control.
     #[error("this kernel has no TCP congestion control `{name}`")]
     Congestion {
-        /// Its name.
+        /// The name of the congestion control.
         name: &'static str,
         /// The error of the system.
         source: io::Error,
@@ -121,7 +121,7 @@ pub enum Error {
     ClientRoot {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason why it is none.
         source: BoxError,
     },
     /// A list of revoked certificates can't be understood.
@@ -129,7 +129,7 @@ pub enum Error {
     Revocation {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason why it can't be understood.
         source: BoxError,
     },
     /// The number of keys of session tickets is zero, or too large.
@@ -143,7 +143,7 @@ pub enum Error {
     /// A key of session tickets can't be read.
     #[error("cannot read the key of session tickets `{path}`")]
     ReadTicketKey {
-        /// Its file.
+        /// The key's file.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,
@@ -151,22 +151,22 @@ pub enum Error {
     /// A key of session tickets is shorter than 32 bytes, or longer than 1,024.
     #[error("`{path}` is no key of session tickets: 32 to 1024 random bytes are expected")]
     TicketKeySize {
-        /// Its file.
+        /// The key's file.
         path: PathBuf,
     },
     /// [`Options::limits`](crate::Options::limits) under which nobody could be served.
     #[error(transparent)]
     Limits(#[from] crate::InvalidLimits),
-    /// What is at the place of a takeover is no socket; it is left alone.
+    /// The file at the path of a takeover is no socket; it is left alone.
     #[error("`{path}` is not a socket")]
     TakeoverNotSocket {
-        /// What was given.
+        /// The path that was given.
         path: PathBuf,
     },
     /// The socket for takeovers can't be made.
     #[error("cannot wait for takeovers at `{path}`")]
     TakeoverListen {
-        /// Where we wanted to wait.
+        /// The path of the socket.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,
@@ -174,7 +174,7 @@ pub enum Error {
     /// There may be a server to take over from, but it can't be reached.
     #[error("cannot reach the server at `{path}`")]
     TakeoverConnect {
-        /// Its socket.
+        /// The path of the server's socket.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,
@@ -182,7 +182,7 @@ pub enum Error {
     /// The server to take over from is another user's, who may want to deceive us.
     #[error("the server at `{path}` belongs to another user, {uid}")]
     TakeoverOfAnother {
-        /// Its socket.
+        /// The path of the server's socket.
         path: PathBuf,
         /// The user's number.
         uid: u32,
@@ -190,27 +190,27 @@ pub enum Error {
     /// The server to take over from has other sockets than we want.
     #[error("cannot take over from the server at `{path}`: its {what} is {theirs}, not {ours}")]
     TakeoverDiffers {
-        /// Its socket.
+        /// The path of the server's socket.
         path: PathBuf,
-        /// What differs.
+        /// The name of the property that differs.
         what: &'static str,
-        /// What it has.
+        /// The running server's value.
         theirs: String,
-        /// What we want.
+        /// The value of this process.
         ours: String,
     },
     /// The server to take over from hands nothing over.
     #[error("cannot take over from the server at `{path}`: {reason}")]
     TakeoverRefused {
-        /// Its socket.
+        /// The path of the server's socket.
         path: PathBuf,
-        /// What it says.
+        /// The reason that the server gives.
         reason: String,
     },
     /// The server to take over from has ended, or doesn't keep to the protocol.
     #[error("the server at `{path}` broke the takeover off")]
     TakeoverBroken {
-        /// Its socket.
+        /// The path of the server's socket.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,
@@ -228,7 +228,7 @@ pub enum Error {
     Pem {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason why it can't be parsed.
         source: BoxError,
     },
     /// A PEM file without a certificate.
@@ -258,7 +258,7 @@ pub enum Error {
         certificate: PathBuf,
         /// The key's file.
         key: PathBuf,
-        /// What is wrong.
+        /// The reason why they can't be used.
         source: BoxError,
     },
     /// An OCSP response can't be read.
@@ -302,7 +302,7 @@ pub enum Error {
     OcspExpired {
         /// The file.
         path: PathBuf,
-        /// Its `nextUpdate`.
+        /// The response's `nextUpdate`.
         until: String,
     },
     /// Among the sites of a site of several is another one of several
@@ -336,7 +336,7 @@ pub enum Error {
     /// A certificate store's file or directory can't be used.
     #[error("cannot {action} `{path}`")]
     CertificateStore {
-        /// What was tried, as a verb.
+        /// The attempted action, as a verb.
         action: &'static str,
         /// With which file.
         path: PathBuf,
@@ -348,7 +348,7 @@ pub enum Error {
     CertificateDamaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason why it can't be understood.
         reason: String,
     },
     /// The authority's certificate is there but its key is not; a new one would be another
@@ -357,7 +357,7 @@ pub enum Error {
     AuthorityKeyMissing {
         /// The authority's certificate.
         certificate: PathBuf,
-        /// Where its key should be.
+        /// The path at which the authority's key is expected.
         key: PathBuf,
     },
     /// The authority expires before a leaf of it would.
@@ -369,7 +369,7 @@ pub enum Error {
     /// A name that no certificate can be made for.
     #[error("`{name}` is neither a host name, `*.` and a host name, nor an IP address")]
     BadName {
-        /// What was given.
+        /// The name that was given.
         name: String,
     },
     /// More names than a certificate should hold.
@@ -391,7 +391,7 @@ pub enum Error {
     TrustCommand {
         /// The command line.
         command: String,
-        /// Its exit status, or why it did not start.
+        /// The command's exit status, or why it did not start.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What an operator can choose. Every value that these types can hold is valid.
+//! Options that an operator can set. Every value that these types can hold is valid.
 
 use crate::{
     AccessLog, Certificates, Challenges, KeyLog, Limits, Listener, PassedSocket, SelectionLog,
@@ -49,8 +49,8 @@ pub struct Options {
     /// for each worker or fewer, which are shared, with [`Spread::RoundRobin`] one; over UDP one for each worker
     /// (`SO_REUSEPORT`), or one, of which one worker has all of HTTP/3. Default: none.
     pub passed: Vec<PassedSocket>,
-    /// How often each worker shows that it turns, for [`Monitor::heartbeats`](crate::Monitor::heartbeats). Default
-    /// `None`: never.
+    /// Interval at which each worker shows that its event loop turns, for
+    ///  [`Monitor::heartbeats`](crate::Monitor::heartbeats). Default `None`: never.
     pub heartbeat: Option<Duration>,
     /// Worker threads, each with its own sockets and event loop; 4,096 at most. Default: one per core.
     pub threads: NonZeroUsize,
@@ -58,8 +58,8 @@ pub struct Options {
     pub spread: Spread,
     /// The way of a QUIC connection's datagrams to its worker. Default: by the kernel.
     pub steering: Steering,
-    /// What every connection ID of QUIC begins with, for a load balancer in front of several servers
-    /// that steers by it. Whoever sees packets can read it. Default: nothing.
+    /// The bytes that every connection ID of QUIC begins with, for a load balancer in front of several servers that
+    /// steers by them. Whoever sees packets can read them. Default: none.
     pub server_id: ServerId,
     /// The policy by which a client's protocol is chosen. Default: learned.
     pub policy: Policy,
@@ -83,9 +83,9 @@ pub struct Options {
     /// nearest). TCP's is the route's (`initcwnd` of `ip route`), which no socket can change; the kernel's
     /// default is the same 10 (RFC 6928). Default: 10 (RFC 9002 section 7.2).
     pub initial_window: u32,
-    /// What clients that come back over HTTP/3 are answered a round trip earlier, before the handshake is done
-    /// (0-RTT, RFC 9001 section 4.6): requests of GET, HEAD and OPTIONS without content. Other methods are answered
-    /// 425 (Too Early, RFC 8470), for the client to ask again; what has content waits. Over TCP there is no early
+    /// Requests that are answered a round trip earlier, before the handshake is done, to clients that come back over
+    /// HTTP/3 (0-RTT, RFC 9001 section 4.6): those of GET, HEAD and OPTIONS without content. Other methods are answered
+    /// 425 (Too Early, RFC 8470), for the client to ask again; a request with content waits. Over TCP there is no early
     /// data. Default: [`EarlyDataFor::Files`].
     ///
     /// Whoever sees such a request on its way can send it again. No copy is handled: a session is good
@@ -95,7 +95,7 @@ pub struct Options {
     /// For this, sessions of HTTP/3 are kept in memory: 32,768 of some 300 bytes, the oldest forgotten
     /// first. They end with the process, and several servers share none.
     pub early_data: EarlyDataFor,
-    /// Whether the certificate chain is sent compressed, with Brotli, to clients that can read it (RFC 8879), as
+    /// True if the certificate chain is sent compressed, with Brotli, to clients that can read it (RFC 8879), as
     /// browsers can. The compressed forms of 64 chains are kept. Default: true.
     pub certificate_compression: bool,
     /// Keys of session tickets that several servers share, so that clients resume at any of them. With them
@@ -112,21 +112,20 @@ pub struct Options {
     /// there nothing else is taken: a connection without it, or with version 1, is closed. Others' connections have
     /// no header. Over UDP there is no such thing. Default: none.
     pub proxy_protocol_from: Vec<Network>,
-    /// Where the secrets of every connection go, over TCP and QUIC, for those who look into packets.
-    /// Whoever has them reads all, and may pose as either side. Default: nowhere.
+    /// The destination of the secrets of every connection, over TCP and QUIC, for those who look into packets. Whoever
+    /// has them can read everything, and may pose as either side. Default `None`: none are logged.
     pub key_log: Option<Arc<dyn KeyLog>>,
-    /// Where what happens on HTTP/3's connections is logged, for those who look into transport. Costs
-    /// some microseconds a packet, and whatever the writing does. Default: nowhere.
+    /// The log of events on HTTP/3's connections (qlog), for those who look into transport. Costs some microseconds a
+    /// packet, and the time of the writing. Default `None`: nothing is logged.
     pub qlog: Option<Qlog>,
     /// The time for which a stop waits for requests that are being answered. Default 10 s.
     pub shutdown_grace: Duration,
-    /// Where the processes of this server meet, one after the other: the path of a Unix socket that
-    /// only this user may use. A server that runs there hands its sockets over, with no connection
-    /// refused or broken, and ends; address, port, security, spread, server ID and number of threads
-    /// must be the same. Where none runs, the sockets are bound. In both cases the next process can
-    /// take over from this one, which goes on for two seconds then and ends within its
-    /// `shutdown_grace`. The file stays; nobody answers there once the server has ended. Costs a
-    /// thread that sleeps. Default `None`.
+    /// The path of a Unix socket at which one process of this server takes over from another; only this user may use
+    /// it. A server that runs there hands its sockets over, with no connection refused or broken, and ends; address,
+    /// port, security, spread, server ID and number of threads must be the same. Where none runs, the sockets are
+    /// bound. In both cases the next process can take over from this one, which then goes on for two seconds and ends
+    /// within its `shutdown_grace`. The file stays; nobody answers there once the server has ended. Costs a thread that
+    /// sleeps. Default `None`.
     pub takeover: Option<PathBuf>,
     /// The log that has a line of each request. Default: none.
     pub access_log: Option<AccessLog>,
@@ -286,7 +285,7 @@ impl Security {
     }
 }
 
-/// What is answered in early data (RFC 8470): before it is known that the client that asks is there now.
+/// Requests that are answered in early data (RFC 8470), before the server knows that the client is there now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum EarlyDataFor {
     /// Nothing: no client sends any.
@@ -335,8 +334,8 @@ impl FromStr for Spread {
     }
 }
 
-/// How datagrams of a QUIC connection come to the worker that has it, also after the client's
-/// address or port has changed. With one worker there is no difference.
+/// The way by which datagrams of a QUIC connection come to the worker that has it, also after the client's address or
+/// port has changed. With one worker there is no difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Steering {
     /// The kernel picks the worker's socket by the connection ID, with a program of classic BPF

@@ -29,10 +29,10 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// How long threads may take to end when the grace is over, before they count as stuck.
+/// Time that threads may take to end when the grace is over, before they count as stuck.
 const MARGIN: Duration = Duration::from_secs(2);
 
-/// How long the access log has for what waits, when the grace is over or nearly so.
+/// Time that the access log has for waiting lines, when the grace is over or nearly so.
 const LOG_MARGIN: Duration = Duration::from_millis(500);
 
 /// A server whose sockets are bound: clients that connect from now on wait until it runs.
@@ -240,7 +240,7 @@ fn asked_names(options: &Options) -> Option<Arc<AskedNames>> {
     names.is_some().then(|| Arc::new(names.clone()))
 }
 
-/// Whether the main address has HTTP/3.
+/// Returns true if the main address has HTTP/3.
 fn has_http3(options: &Options) -> bool {
     options.protocols.http3 && matches!(options.security, Security::Tls(_))
 }
@@ -340,7 +340,7 @@ fn tls_configs(options: &Options, early_data: bool) -> Result<Option<Tls>, Error
     }
 }
 
-/// Whether clients may send early data. Sites that come with a reload are not waited for.
+/// Returns true if clients may send early data. Sites that come with a reload are not waited for.
 fn takes_early_data(options: &Options, content: &Content) -> bool {
     match options.early_data {
         EarlyDataFor::Nobody => false,

@@ -1,4 +1,4 @@
-//! What all workers share, and what the connections of one worker share.
+//! State that all workers share, and state that the connections of one worker share.
 
 use crate::Protocols;
 use crate::clients::Clients;
@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What all workers share.
+/// State that all workers share.
 #[derive(Debug)]
 pub(crate) struct Setup {
     pub(crate) service: Arc<Service>,
@@ -29,7 +29,7 @@ pub(crate) struct Setup {
     pub(crate) quic: Option<altway_http3::ServerConfig>,
     pub(crate) limits: Limits,
     pub(crate) grace: Duration,
-    /// How often a worker shows that it turns; `None`: never.
+    /// Interval at which a worker shows that its event loop turns; `None`: never.
     pub(crate) heartbeat: Option<Duration>,
     pub(crate) restarts: Restarts,
 }

@@ -1,4 +1,4 @@
-//! What a server serves: the files of a directory, or whatever a service of the embedder answers.
+//! Sites that a server serves: the files of a directory, or a service of the embedder.
 
 use crate::embed::{App, Circumstances};
 use crate::request::body::Body;

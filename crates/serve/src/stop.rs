@@ -1,4 +1,4 @@
-//! How a running server is told to stop, and to let another process take in what comes.
+//! Signals that stop a running server, or have another process take in new connections.
 
 use std::sync::Arc;
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock, watch};
@@ -74,12 +74,12 @@ impl StopSignal {
         held
     }
 
-    /// Whether a stop was asked for.
+    /// Returns true if a stop was asked for.
     pub(crate) fn is_requested(&self) -> bool {
         self.receiver.borrow().stopping
     }
 
-    /// Whether another process takes in what comes.
+    /// Returns true if another process takes in new connections.
     pub(crate) fn is_handed_over(&self) -> bool {
         self.receiver.borrow().held
     }
@@ -120,7 +120,8 @@ pub(crate) struct Intake {
 }
 
 impl Intake {
-    /// Whether to take in what comes. Stays as it is until [`changed`](Self::changed) returns.
+    /// Returns true if new connections are to be taken in. Stays the same until
+    /// [`changed`](Self::changed) returns.
     pub(crate) fn is_open(&self) -> bool {
         self.leave.is_some()
     }
