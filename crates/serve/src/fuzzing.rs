@@ -1,5 +1,5 @@
-//! What passes between two processes of a takeover, without a second process: what fuzz targets
-//! need beside the interface.
+//! Messages and datagrams between the two processes of a takeover, without a second process: what fuzz
+//! targets need beside the interface.
 //!
 //! Under the feature `fuzzing` alone, and no promise to anyone.
 

@@ -41,12 +41,13 @@ use tokio::task::yield_now;
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 use udp::Udp;
 
-/// What a connection may have sent and not had acknowledged: 4 MiB, where Linux's TCP stops growing
-/// its own buffer by default (`net.ipv4.tcp_wmem`). Carries 1 Gbit/s over 33 ms, and bounds the
+/// Bytes that a connection may have sent and not had acknowledged: 4 MiB, where Linux's TCP stops
+/// growing its own buffer by default (`net.ipv4.tcp_wmem`). Carries 1 Gbit/s over 33 ms, and bounds the
 /// memory that a client which doesn't acknowledge can hold.
 const SEND_WINDOW: u64 = 4 << 20;
 
-/// What Linux' loopback device, whose MTU is 65,536, carries behind the headers of IPv6 and UDP.
+/// Bytes of a datagram's payload that Linux's loopback device carries: its MTU of 65,536 without the
+/// headers of IPv6 and UDP.
 const LOOPBACK_MTU: u16 = 65_488;
 
 /// A client that has acknowledged the end of a response may still be reading it, and some lose what
@@ -102,7 +103,7 @@ pub(crate) struct Driver<'a> {
     setup: Arc<Setup>,
     /// `None`: nobody else has connections.
     exchange: Option<&'a mut Exchange>,
-    /// Whether to take in what comes to the socket; else another process does.
+    /// True if this process reads new datagrams from the socket; else another process does.
     reading: bool,
 }
 
@@ -208,12 +209,12 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Whether nothing is left to answer or to deliver.
+    /// Returns true if nothing is left to answer or to deliver.
     fn is_idle(&self) -> bool {
         self.responses.is_empty(&self.endpoint) && self.endpoint.is_idle()
     }
 
-    /// How long clients have to go by themselves.
+    /// Returns the time that clients have to close their connections themselves.
     fn linger(&self) -> Duration {
         match self.is_idle() {
             true => Duration::ZERO,

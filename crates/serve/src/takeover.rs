@@ -40,23 +40,23 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
-/// How long a server that was replaced goes on as before: connections that had just begun have made
-/// their first request by then, over round trips of half a second and a lost packet.
+/// Time for which a server that was replaced goes on as before: connections that had just begun have
+/// made their first request by then, over round trips of half a second and a lost packet.
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// Processes before this one that may still end their connections. One more, and a takeover is
 /// refused until one of them has ended: each holds memory, and a number in connection IDs.
 const MAX_FORMERS: usize = 3;
 
-/// What a server's clients hold it to, whichever process answers. Goes from one process to the next
+/// Keys on which a server's clients rely, whichever process answers. Passed from one process to the next
 /// over the owner's socket, and nowhere else.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Secrets {
-    /// Of stateless resets (RFC 9000 section 10.3.2): with it the process that comes next can tell
-    /// clients that their connection has ended with the one before.
+    /// The key of stateless resets (RFC 9000 section 10.3.2): with it the process that comes next can
+    /// tell clients that their connection has ended with the one before.
     pub(crate) reset_key: [u8; 32],
-    /// Of the tokens by which clients show their address (RFC 9000 section 8.1): one that the
-    /// process before gave is good at the one that comes next.
+    /// The key of the tokens by which clients show their address (RFC 9000 section 8.1): a token of one
+    /// process is valid at the next.
     pub(crate) token_key: [u8; 32],
 }
 

@@ -26,15 +26,15 @@ use std::sync::Arc;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// What stands before a datagram's payload: its ECN mark, the remote's address (16 bytes), port,
-/// flow label and scope, the local address (16 bytes), each address with what it is, and the place among the
-/// server's addresses of the one that it came to.
+/// Bytes of the header before a datagram's payload: its ECN mark, the remote's address (16 bytes), port, flow label and
+/// scope, the local address (16 bytes), each address with its kind, and the index among the server's addresses of the
+/// one that it came to.
 const HEAD_BYTES: usize = 1 + 1 + 16 + 2 + 4 + 4 + 1 + 16 + 1;
 
 /// The largest message: the most that UDP carries, with its head.
 pub(super) const MESSAGE_BYTES: usize = HEAD_BYTES + 65_535;
 
-/// What an address is.
+/// Kinds of an address.
 const NO_ADDRESS: u8 = 0;
 const IPV4: u8 = 4;
 const IPV6: u8 = 6;
@@ -64,7 +64,7 @@ impl Former {
         self.link.as_fd()
     }
 
-    /// Whether the process has ended.
+    /// Returns true if the process has ended.
     pub(crate) fn is_gone(&self) -> bool {
         let mut link = [PollFd::new(&self.link, PollFlags::empty())];
         let now = Timespec {

@@ -51,7 +51,7 @@ pub(super) struct Responses {
     listener: usize,
     /// The terms of its requests: a response over HTTP/3 says again whether it is offered.
     terms: Terms,
-    /// When the turn began.
+    /// Time at which the turn began.
     now: Now,
     /// Connections of which a request has come to its end in this turn.
     changed: Vec<ConnectionHandle>,
@@ -60,7 +60,7 @@ pub(super) struct Responses {
 /// The endpoint of a worker, which has the table of its connections.
 pub(super) type Endpoint = http3::Endpoint<Connection>;
 
-/// What is kept with each connection.
+/// State of the server's that is kept with each connection.
 pub(super) struct Connection {
     admitted: Rc<Admitted>,
     /// From the handshake, or early data, until the end was told.
@@ -80,12 +80,12 @@ impl Connection {
         }
     }
 
-    /// Whether it has been told of, and its end has not.
+    /// Returns true if the connection's beginning has been reported, and its end has not.
     pub(super) fn is_open(&self) -> bool {
         self.open.is_some()
     }
 
-    /// Whether it has to make room for others.
+    /// Returns true if the connection has to make room for others.
     pub(super) fn is_evicted(&self) -> bool {
         self.is_open() && self.admitted.is_evicted()
     }
@@ -95,7 +95,7 @@ impl Connection {
 #[derive(Default)]
 struct InProgress {
     streams: FxHashSet<StreamId>,
-    /// Whether they are fewer than the table of clients was told of.
+    /// True if there are fewer of them than the table of clients has noted.
     has_changed: bool,
 }
 
@@ -112,7 +112,7 @@ impl Responses {
         }
     }
 
-    /// Whether nothing is on its way.
+    /// Returns true if no response is on its way.
     pub(super) fn is_empty(&self, endpoint: &Endpoint) -> bool {
         let mut open = endpoint.states().filter_map(|(_, it)| it.open.as_ref());
         self.pending.is_idle() && !open.any(|it| it.exchanges.is_sending())
@@ -492,7 +492,7 @@ impl Carrier for Http3Carrier<'_> {
         Ok(whole - data.len())
     }
 
-    /// What a stream takes can't be asked: a little is tried first.
+    /// Returns a small size first, then no limit: the stream can't be asked how much it takes.
     fn room(&self, _: StreamId, again: bool) -> Option<usize> {
         Some(if again { usize::MAX } else { FIRST_PIECE })
     }

@@ -32,7 +32,7 @@ pub(crate) struct Routes {
     pub(crate) generation: Generation,
     /// The processes before this one; each worker asks them one after the other.
     pub(crate) formers: Vec<Former>,
-    /// Whether another process may take the sockets over, and pass datagrams back.
+    /// True if another process may take the sockets over, and pass datagrams back.
     pub(crate) can_be_taken_over: bool,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Routes {
 /// connection IDs name the same worker, and the ways to the others and from them stay open.
 #[derive(Debug)]
 pub(crate) struct Place {
-    /// What its connection IDs begin with.
+    /// The bytes that the place's connection IDs begin with.
     pub(super) ids: ConnectionIds,
     /// `None` where there is nobody to exchange datagrams with.
     pub(super) exchange: Option<Exchange>,
@@ -187,8 +187,8 @@ impl Exchange {
         self.formers.clear();
     }
 
-    /// What a client sends before it has left the connection ID of its own making may begin a
-    /// connection of ours, even if it looks like another process's: the wrong one can't decrypt it.
+    /// Copies to the former process a datagram whose connection ID the client may have made itself. Such a datagram may
+    /// begin a connection of this process, even if it looks like another's: the wrong one can't decrypt it.
     fn copy_back(&mut self, datagram: &Datagram<'_>) {
         if self.formers.is_empty() {
             return;
@@ -338,7 +338,7 @@ mod tests {
             Self { exchange, way }
         }
 
-        /// Whether it keeps a datagram, and whether it passes it to the process before it.
+        /// Returns whether this process keeps a datagram, and whether it passes it to the process before it.
         fn gets(&mut self, payload: &[u8]) -> (bool, bool) {
             let kept = !self.exchange.pass_on(&datagram(payload));
             let passed = rustix::net::recv(
@@ -464,7 +464,7 @@ mod tests {
         assert!(matches!(&places[0][..], [Place { exchange: None, .. }]));
     }
 
-    /// Its number is its socket's place in the kernel's group.
+    /// A worker's number is its socket's index in the kernel's group.
     #[test]
     fn the_kernel_brings_each_worker_its_own() {
         let bound = bound(8);

@@ -179,7 +179,7 @@ mod tests {
     /// The user `nobody` of most systems: not this one.
     const ANOTHER: u32 = 65_534;
 
-    /// What [`acts_as_another_user`] does, and at which path.
+    /// Variables that tell [`acts_as_another_user`] what to do, and at which path.
     const ACT: &str = "ALTWAY_TEST_ACT";
     const AT: &str = "ALTWAY_TEST_AT";
 
@@ -206,7 +206,7 @@ mod tests {
         }
     }
 
-    /// What the other user has found out.
+    /// Returns the result that the other user reported.
     fn told(other: &mut Child) -> String {
         let lines = BufReader::new(other.stdout.take().unwrap()).lines();
         let mut told = lines.map_while(Result::ok);

@@ -1,4 +1,4 @@
-//! What the two processes of a takeover say to each other.
+//! Messages between the two processes of a takeover.
 //!
 //! [`Message::Hello`] and [`Message::Refused`] are understood by every version; all else by processes
 //! whose [`PROTOCOL`] is the same.
@@ -17,9 +17,9 @@ pub(super) const PROTOCOL: u32 = 3;
 pub(super) enum Message {
     /// New process: whoever wants to take over.
     Hello {
-        /// Its [`PROTOCOL`].
+        /// The [`PROTOCOL`] of the new process.
         protocol: u32,
-        /// Its version, for people.
+        /// The version of the new process, for people.
         version: String,
     },
     /// Running process: why it stays as it is.
@@ -37,30 +37,30 @@ pub(super) enum Message {
     Yours,
 }
 
-/// What a server hands over. The descriptors that come with it: the socket at the path, the way of
-/// datagrams back to its process, those to the processes before it, and for each address, the first one first, the TCP
-/// listeners (one for each worker, or one for all) and the workers' UDP sockets, each in their order.
+/// The state that a server hands over. The descriptors that come with it: the socket at the path, the way of datagrams
+/// back to its process, those to the processes before it, and for each address, the first one first, the TCP listeners
+/// (one for each worker, or one for all) and the workers' UDP sockets, each in their order.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Offer {
     /// The number of its process.
     pub(super) process: u32,
     /// Which process in a row it is.
     pub(super) generation: u8,
-    /// Where it listens.
+    /// The address that the server listens at.
     pub(super) address: SocketAddr,
     /// The further addresses where it listens.
     pub(super) further: Vec<FurtherOffer>,
-    /// Its worker threads.
+    /// The number of worker threads.
     pub(super) workers: usize,
-    /// How TCP connections come to them, by its name.
+    /// The name of the way by which TCP connections come to the workers.
     pub(super) spread: String,
     /// UDP sockets at `address`; none without HTTP/3.
     pub(super) udp: usize,
-    /// What its connection IDs begin with, in hexadecimal.
+    /// The bytes that the server's connection IDs begin with, in hexadecimal.
     pub(super) server_id: String,
     /// The generations of the processes before it that have not ended.
     pub(super) formers: Vec<u8>,
-    /// What its clients hold it to.
+    /// The keys on which the server's clients rely.
     pub(super) secrets: Secrets,
 }
 

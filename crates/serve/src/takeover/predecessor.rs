@@ -21,7 +21,7 @@ use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
-/// How long the other process may take for a word, and the threads to take in nothing more.
+/// Time that the other process may take for a message, and the threads to stop taking in connections.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Accepting fails when the process is out of descriptors; trying again at once would spin.
@@ -232,7 +232,7 @@ impl HandedOver {
     }
 }
 
-/// What the other process says next.
+/// Receives the next message of the other process.
 async fn said(successor: &AsyncFd<OwnedFd>) -> io::Result<Message> {
     Ok(timeout(PATIENCE, next(successor)).await??.0)
 }

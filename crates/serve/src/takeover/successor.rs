@@ -15,7 +15,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long the running server may take for a word: it may be talking to another process before.
+/// Time that the running server may take for a message: it may be talking to another process before.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The sockets that a server asks for at its start.
@@ -206,7 +206,7 @@ fn difference(offer: &Offer, wanted: &StartRequest<'_>) -> Option<(&'static str,
     all.into_iter().find(|(_, theirs, ours)| theirs != ours)
 }
 
-/// Whether an address is one that was asked for.
+/// Returns true if an address is one that was asked for.
 fn is_at(address: SocketAddr, bind: Bind, port: u16) -> bool {
     bind.candidates().contains(&address.ip()) && (port == 0 || port == address.port())
 }
@@ -288,7 +288,7 @@ fn unpack(offer: &Offer, descriptors: Vec<OwnedFd>, request: &Request) -> Option
     })
 }
 
-/// What the running server says next.
+/// Receives the next message of the running server.
 fn hear(socket: &OwnedFd, path: &Path) -> Result<(Message, Vec<OwnedFd>), Error> {
     receive(socket).map_err(|error| broken(path, error))
 }
