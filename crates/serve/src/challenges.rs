@@ -140,8 +140,8 @@ impl Challenges {
     }
 }
 
-/// Whether a key is that of a certificate. rustls would refuse the certificate, for its extension is critical (RFC 8737
-/// section 3) and unknown to it.
+/// Returns true if a key is that of a certificate. rustls would refuse the certificate, for its extension is critical
+/// (RFC 8737 section 3) and unknown to it.
 fn belongs(key: &dyn SigningKey, certificate: &CertificateDer<'_>) -> bool {
     let parsed = X509Certificate::from_der(certificate).ok();
     let of_certificate = parsed.as_ref().map(|(_, parsed)| parsed.public_key().raw);

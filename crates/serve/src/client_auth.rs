@@ -27,7 +27,7 @@ const MAX_SUBJECT: usize = 512;
 /// The beginning of every piece of PEM (RFC 7468 section 2).
 const BEGIN: &[u8] = b"-----BEGIN ";
 
-/// What a site's clients are asked for: a certificate that one of these roots has signed. Clones are the same.
+/// A demand to a site's clients: a certificate that one of these roots has signed. Clones are the same.
 #[derive(Debug, Clone)]
 pub struct ClientAuth(Arc<Demand>);
 
@@ -50,12 +50,12 @@ struct Shown {
     fingerprint: Box<str>,
 }
 
-/// What a client has shown of itself in its handshake.
+/// The name and the certificates that a client has sent in its handshake.
 #[derive(Debug)]
 pub(crate) struct Presented {
     /// The name that it connected to (RFC 6066 section 3).
     pub(crate) name: Option<Box<str>>,
-    /// Its certificate and those that lead to a root; empty without one.
+    /// The client's certificate and those that lead to a root; empty without one.
     pub(crate) chain: Vec<CertificateDer<'static>>,
 }
 
@@ -133,7 +133,7 @@ impl ClientAuth {
         Self(Arc::new(demand))
     }
 
-    /// Whether requests of clients without a certificate are refused.
+    /// Returns true if requests of clients without a certificate are refused.
     #[must_use]
     pub fn is_required(&self) -> bool {
         self.0.is_required
@@ -190,7 +190,8 @@ impl ClientCertificate {
         }))
     }
 
-    /// Its subject, like `CN=alice, O=Example`: 512 bytes at most. Its characters are its issuer's choice.
+    /// Returns the certificate's subject, like `CN=alice, O=Example`: 512 bytes at most. Its characters are its
+    /// issuer's choice.
     #[must_use]
     pub fn subject(&self) -> &str {
         &self.0.subject
@@ -222,7 +223,7 @@ impl Presented {
         }
     }
 
-    /// What a connection's TLS says.
+    /// Reads the name and the certificates of a connection's TLS.
     pub(crate) fn of(tls: &rustls::ServerConnection) -> Self {
         Self::new(
             tls.server_name(),

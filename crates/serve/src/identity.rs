@@ -157,12 +157,12 @@ impl Identity {
         self.certified.key.algorithm()
     }
 
-    /// Whether a client that knows these signature schemes can verify what the key signs.
+    /// Returns true if a client that supports these signature schemes can verify the key's signatures.
     pub(crate) fn can_sign(&self, schemes: &[SignatureScheme]) -> bool {
         self.certified.key.choose_scheme(schemes).is_some()
     }
 
-    /// What a hand-shake at `now` uses.
+    /// Returns the certificate and key for a handshake at `now`, with the OCSP response while that is valid.
     pub(crate) fn certified(&self, now: SystemTime) -> Arc<CertifiedKey> {
         let stapled = self.stapled.as_ref();
         let fresh = stapled.filter(|stapled| stapled.until.is_none_or(|until| now < until));

@@ -22,7 +22,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 pub(crate) struct Response {
     /// As the file holds it, DER (RFC 6960 section 4.2.1).
     pub(crate) der: Vec<u8>,
-    /// When newer information will be there (`nextUpdate`); `None`: it always is.
+    /// Time at which newer information will be there (`nextUpdate`); `None`: it always is.
     pub(crate) until: Option<SystemTime>,
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn read(
     }
 }
 
-/// What the response says of `leaf`.
+/// Returns the response's answer for `leaf`.
 fn answer(path: &Path, der: &[u8], leaf: &CertificateDer<'_>) -> Result<SingleResponse, Error> {
     let not_ocsp = || Error::NotOcsp { path: path.into() };
     let response = OcspResponse::from_der(der).map_err(|_| not_ocsp())?;
@@ -82,8 +82,8 @@ fn answer(path: &Path, der: &[u8], leaf: &CertificateDer<'_>) -> Result<SingleRe
         .ok_or_else(|| Error::OcspOfAnother { path: path.into() })
 }
 
-/// Whether serial number and issuer's name (RFC 6960 section 4.1.1) are the leaf's. The issuer's key
-/// is not compared: its certificate need not be in the chain.
+/// Returns true if serial number and issuer's name (RFC 6960 section 4.1.1) are the leaf's. The issuer's
+/// key is not compared: its certificate need not be in the chain.
 fn is_for(id: &CertId, leaf: &CertificateDer<'_>) -> bool {
     let Ok((_, leaf)) = X509Certificate::from_der(leaf) else {
         return false;

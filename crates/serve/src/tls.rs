@@ -75,7 +75,7 @@ impl Tls {
     }
 }
 
-/// What an operator chooses of TLS.
+/// Settings of TLS that an operator chooses.
 #[derive(Debug)]
 pub(crate) struct Choices<'a> {
     pub(crate) protocols: Protocols,

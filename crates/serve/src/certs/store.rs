@@ -54,12 +54,12 @@ pub struct Leaf {
     pub key: PathBuf,
     /// Host names and addresses it is for, sorted.
     pub names: Vec<String>,
-    /// Its last second.
+    /// Last second of the certificate's validity.
     pub not_after: OffsetDateTime,
     /// Base64 of the SHA-256 of its public key (SPKI), as Chromium's
     /// `--ignore-certificate-errors-spki-list` wants it.
     pub spki_sha256: String,
-    /// Whether it was made just now.
+    /// True if the certificate was made just now.
     pub is_new: bool,
 }
 
@@ -202,7 +202,8 @@ impl Store {
         Ok((leaf, names))
     }
 
-    /// Whether the authority of this directory has signed it; a former one's leaf is worthless.
+    /// Checks that the authority of this directory has signed the leaf; a former authority's leaf is
+    /// worthless.
     fn verify(&self, leaf: &X509Certificate<'_>, path: &Path) -> Result<(), Error> {
         let authority = self.authority();
         let der = certificate(&authority, &read(&authority)?)?;
@@ -213,7 +214,8 @@ impl Store {
     }
 }
 
-/// Where a user's data lies (XDG Base Directory Specification: a relative path is to be ignored).
+/// Returns the directory of a user's data (XDG Base Directory Specification: a relative path is to be
+/// ignored).
 fn data_dir(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let absolute = |name| {
         variable(name)

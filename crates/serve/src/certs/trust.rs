@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Where a system keeps the authorities that its owner has added.
+/// The place where a system keeps the authorities that its owner has added.
 #[derive(Debug)]
 struct SystemStore {
     anchors: PathBuf,

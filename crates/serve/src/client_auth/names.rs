@@ -1,4 +1,4 @@
-//! Whose certificates are asked for, by the name that a client connects to and by the host of a request.
+//! Names that clients connect to, and hosts of requests, for which certificates of clients are asked for.
 
 use super::ClientAuth;
 use rustc_hash::FxHashMap;
@@ -12,7 +12,7 @@ pub(crate) struct AskedNames {
     all: Vec<ClientAuth>,
     /// By names in lower case, `*.` before a parent for one label more. `None`: nothing is asked for.
     by_name: FxHashMap<Box<str>, Option<usize>>,
-    /// What is asked for by every other name, and without one.
+    /// The index of the demand for every other name, and without one.
     other: Option<usize>,
 }
 
@@ -37,7 +37,7 @@ impl AskedNames {
         })
     }
 
-    /// Whether anybody is asked.
+    /// Returns true if any client is asked for a certificate.
     pub(crate) fn is_some(&self) -> bool {
         !self.all.is_empty()
     }
@@ -46,7 +46,7 @@ impl AskedNames {
         &self.all[index]
     }
 
-    /// What is asked for of clients that connect to a name; `None`: nothing.
+    /// Returns the index of the demand for clients that connect to a name; `None`: no certificate is asked for.
     pub(crate) fn of_name(&self, name: Option<&str>) -> Option<usize> {
         let Some(name) = name else {
             return self.other;
@@ -54,8 +54,8 @@ impl AskedNames {
         self.of_lower(&name.to_ascii_lowercase())
     }
 
-    /// What is asked for by the site that has an authority's host, which is read as the sites read it: without
-    /// its port and a last dot.
+    /// Returns the index of the demand of the site that has an authority's host, which is read as the sites read it:
+    /// without its port and a last dot.
     pub(crate) fn of_authority(&self, authority: Option<&[u8]>) -> Option<usize> {
         let authority = authority.unwrap_or_default();
         let end = match authority.first() {

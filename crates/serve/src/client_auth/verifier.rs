@@ -1,4 +1,4 @@
-//! What TLS asks about clients' certificates in a handshake.
+//! The verifier that TLS asks about clients' certificates in a handshake.
 //!
 //! rustls asks the verifier without saying which name the client connects to. It asks the resolver of the server's
 //! certificate right before, in the same call and so on the same thread: what that finds for the name stays there until
@@ -15,7 +15,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 thread_local! {
-    /// Whether the client whose handshake is at its first message is asked for a certificate.
+    /// True if the client whose handshake is at its first message is asked for a certificate.
     static IS_ASKED: Cell<Option<bool>> = const { Cell::new(None) };
 }
 

@@ -23,7 +23,7 @@ pub enum IdentityWarning {
     ReadableKey {
         /// The key's file.
         path: PathBuf,
-        /// Its permissions, as `chmod` takes them.
+        /// The file's permissions, as `chmod` takes them.
         mode: u32,
         /// The shell command that takes them away from others.
         command: String,
@@ -32,27 +32,27 @@ pub enum IdentityWarning {
     Expired {
         /// The chain's file.
         path: PathBuf,
-        /// Its place in the chain; 1: the server's own.
+        /// The certificate's place in the chain; 1: the server's own.
         place: usize,
-        /// Its last second.
+        /// Last second of the certificate's validity.
         not_after: OffsetDateTime,
     },
     /// A certificate whose time has not come: clients refuse it until then.
     NotYetValid {
         /// The chain's file.
         path: PathBuf,
-        /// Its place in the chain; 1: the server's own.
+        /// The certificate's place in the chain; 1: the server's own.
         place: usize,
-        /// Its first second.
+        /// First second of the certificate's validity.
         not_before: OffsetDateTime,
     },
     /// A certificate whose time is over within 14 days.
     ExpiresSoon {
         /// The chain's file.
         path: PathBuf,
-        /// Its place in the chain; 1: the server's own.
+        /// The certificate's place in the chain; 1: the server's own.
         place: usize,
-        /// Its last second.
+        /// Last second of the certificate's validity.
         not_after: OffsetDateTime,
     },
     /// A chain that does not fit into what QUIC may send before the client's address is validated (RFC
