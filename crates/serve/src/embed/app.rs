@@ -1,5 +1,5 @@
-//! What an embedder can have served: a service of requests, or one that makes such a service for each
-//! client.
+//! Applications that an embedder can have served: a service of requests, or one that makes such a
+//! service for each client.
 
 use crate::RequestBody;
 use crate::request::handler::{BoxError, Peer};
@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tower_service::Service;
 
-/// What can be served, told apart by `Kind`, which the compiler finds out:
+/// An application that can be served. `Kind` tells the two forms apart, and the compiler infers it:
 ///
 /// - [`ByRequest`]: a [tower](https://docs.rs/tower-service) service of requests, for instance an axum
 ///   `Router`;

@@ -125,12 +125,12 @@ struct Queue {
 pub(crate) struct Hints(Option<Arc<Mutex<Queue>>>);
 
 impl Hints {
-    /// Of an answer that has none.
+    /// Returns the hints of an answer that has none.
     pub(crate) fn none() -> Self {
         Self(None)
     }
 
-    /// What is to be sent next. With `None` the task is woken when there is something.
+    /// Returns the next interim response. With `None` the task is woken when there is one.
     pub(super) fn next(&mut self, cx: &Context<'_>) -> Option<(StatusCode, HeaderMap)> {
         let mut queue = lock(self.0.as_ref()?);
         let next = queue.waiting.pop_front();

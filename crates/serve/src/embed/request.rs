@@ -1,4 +1,4 @@
-//! What a request brings an embedder's service, whichever protocol it comes over.
+//! The request as it comes to an embedder's service, whichever protocol it comes over.
 
 use super::early_hints::{EarlyHints, Hints};
 use crate::request::handler::Peer;

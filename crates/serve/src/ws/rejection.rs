@@ -45,7 +45,7 @@ impl WebSocketUpgradeRejection {
         }
     }
 
-    /// What RFC 9110 and RFC 6455 have the response say.
+    /// Returns the fields that RFC 9110 and RFC 6455 require of the response.
     fn fields(self) -> &'static [(HeaderName, &'static str)] {
         match self {
             Self::MethodNotGet => &[(ALLOW, "GET")],

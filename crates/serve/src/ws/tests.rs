@@ -1,4 +1,5 @@
-//! What the extractor takes for the opening handshake of a WebSocket.
+//! Requests that the extractor takes for the opening handshake of a WebSocket, and those that it
+//! doesn't.
 
 use super::*;
 use WebSocketUpgradeRejection as Rejection;

@@ -16,26 +16,26 @@ use tokio::sync::{Semaphore, oneshot};
 /// Bytes of a body that wait for its worker at most, besides one frame. A larger frame waits alone.
 const MAX_AHEAD: u32 = 64 << 10;
 
-/// What a frame counts at least: 128 wait at most.
+/// Bytes that a frame counts for at least: 128 frames wait at most.
 const MIN_COST: u32 = 512;
 
 /// A body as the worker receives it.
 pub(super) enum Carried {
     /// All of it.
     Whole(Bytes),
-    /// What is still to come.
+    /// The frames that are still to come.
     Queue(Queue),
 }
 
-/// What of a body waits for the worker, and what it is known to hold beyond that.
+/// Frames of a body that wait for the worker, and what is known of the rest.
 pub(super) struct Queue {
     frames: UnboundedReceiver<Item>,
-    /// Its permits are bytes for which there is room.
+    /// Permits for the bytes for which there is room.
     room: Arc<Semaphore>,
     rest: Rest,
 }
 
-/// What a body tells of itself.
+/// A body's own statements about the rest of it: its size hint, and whether it has ended.
 struct Rest {
     hint: SizeHint,
     ended: bool,
@@ -45,7 +45,7 @@ struct Item {
     /// `None`: the end.
     frame: Option<Result<Frame<Bytes>, BoxError>>,
     cost: u32,
-    /// What remains after the frame.
+    /// The rest of the body after the frame.
     rest: Rest,
 }
 
@@ -114,7 +114,7 @@ fn whole(
 }
 
 impl Item {
-    /// What `body` has just given.
+    /// Makes an item of the frame that `body` has just given.
     fn new(frame: Option<Result<Frame<Bytes>, BoxError>>, body: &Body) -> Self {
         let data = frame
             .as_ref()
