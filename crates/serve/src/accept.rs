@@ -1,5 +1,5 @@
-//! How TCP connections come to a worker: from its own listener, or from the thread that accepts for
-//! all ([`Dispatcher`]). Bound in [`listen`](crate::listen), served in [`tcp`](crate::tcp).
+//! Sources of a worker's TCP connections: its own listener, or the thread that accepts for all
+//! ([`Dispatcher`]). Bound in [`listen`](crate::listen), served in [`tcp`](crate::tcp).
 
 mod dispatcher;
 
@@ -22,7 +22,7 @@ static FAILURES: Throttle = Throttle::new();
 /// A connection, not blocking, and who is at its other end.
 pub(crate) type Accepted = (std::net::TcpStream, SocketAddr);
 
-/// Where a worker's connections come from. Outlives the worker, for the one that takes its place after a
+/// The source of a worker's connections. Outlives the worker, for the one that takes its place after a
 /// panic.
 #[derive(Debug)]
 pub(crate) enum Accepting {
@@ -32,7 +32,7 @@ pub(crate) enum Accepting {
     Handed(mpsc::Receiver<Accepted>),
 }
 
-/// Where a worker's connections come from, on the worker's event loop.
+/// The source of a worker's connections, on the worker's event loop.
 #[derive(Debug)]
 pub(crate) struct Arrivals<'a> {
     source: Source<'a>,
@@ -87,8 +87,8 @@ impl<'a> Arrivals<'a> {
         }
     }
 
-    /// Whether to leave alone what waits at the worker's own listener. What waits in a queue has been
-    /// accepted and comes either way.
+    /// Stops (`true`) or resumes accepting at the worker's own listener. Connections that wait in a
+    /// queue have been accepted and come either way.
     pub(crate) fn hold(&mut self, held: bool) {
         self.held = held;
     }
@@ -117,7 +117,7 @@ async fn recover(error: &io::Error) {
     }
 }
 
-/// Whether only the connection that was about to be accepted is concerned.
+/// Returns true if the error concerns only the connection that was about to be accepted.
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
     matches!(

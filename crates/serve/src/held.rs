@@ -21,7 +21,7 @@ pub(crate) struct HeldBytes(Rc<Counter>);
 struct Counter {
     bytes: Cell<usize>,
     max: usize,
-    /// It was full since somebody asked.
+    /// True if the limit was reached since `take_was_full` was last called.
     was_full: Cell<bool>,
     /// Everything counts there as well.
     whole: Option<HeldBytes>,
@@ -54,13 +54,13 @@ impl HeldBytes {
         }))
     }
 
-    /// Whether as much is held as may be, by the client or by all. What is held may be a little more.
+    /// Returns true if as much is held as may be, by the client or by all. The bytes held may be a few more.
     pub(crate) fn is_full(&self) -> bool {
         let whole = self.0.whole.as_ref();
         self.0.bytes.get() >= self.0.max || whole.is_some_and(Self::is_full)
     }
 
-    /// Whether the client held as much as it may at some time since this was last called.
+    /// Returns true if the client held as much as it may at some time since this was last called.
     pub(crate) fn take_was_full(&self) -> bool {
         self.0.was_full.take()
     }
@@ -97,7 +97,7 @@ impl Held {
         self.bytes = bytes;
     }
 
-    /// Whether as much is held as may be, by the client or by all.
+    /// Returns true if as much is held as may be, by the client or by all.
     pub(crate) fn is_scarce(&self) -> bool {
         self.counter.is_full()
     }

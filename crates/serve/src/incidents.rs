@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often sums are told.
+/// Interval at which sums are reported.
 const INTERVAL: Duration = Duration::from_secs(60);
 
 /// Pairs of prefix and kind that are counted one by one; what comes beyond them is counted by kind alone.
@@ -20,7 +20,7 @@ const MAX_ENTRIES: usize = 1024;
 /// Lines of one report; the rest is summed up in one more.
 const MAX_LINES: usize = 20;
 
-/// What was refused, or which limit was struck.
+/// A refusal, or a limit that was struck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 #[expect(dead_code, reason = "recorded by what enforces the limits")]
@@ -88,7 +88,7 @@ pub(crate) struct Incidents {
 struct Counts {
     /// At most [`MAX_ENTRIES`].
     by_client: HashMap<(ClientPrefix, Incident), u64>,
-    /// Of those for which there was no room.
+    /// Incidents of the prefixes for which there was no room.
     others: HashMap<Incident, u64>,
     /// All since the server began.
     totals: BTreeMap<Incident, u64>,
@@ -123,7 +123,7 @@ impl Incidents {
         }
     }
 
-    /// What was counted since the server began, by kind.
+    /// Returns the incidents counted since the server began, by kind.
     pub(crate) fn totals(&self) -> Vec<(&'static str, u64)> {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let totals = counts.totals.iter();

@@ -20,10 +20,10 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 /// Connections that wait to be accepted; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
-/// How often a free port number is looked for.
+/// Attempts to find a free port number.
 const PORT_ATTEMPTS: usize = 32;
 
-/// What to bind.
+/// A request for sockets to bind.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) bind: Bind,
@@ -285,7 +285,8 @@ fn claim(wanted: SocketAddr, with_udp: bool) -> Result<SocketAddr, Error> {
     Ok(address)
 }
 
-/// What each worker accepts from.
+/// Returns for each worker the source of its connections, and the thread that accepts for all, if there
+/// is one.
 fn accepting(mut tcp: Vec<TcpListener>, request: &Request) -> (Option<Dispatcher>, Vec<Accepting>) {
     if request.spread == Spread::PerWorker {
         let own = |listener| Accepting::Own(Some(listener));
@@ -409,7 +410,7 @@ fn listen_error(address: SocketAddr, kind: Kind, source: io::Error) -> Error {
     }
 }
 
-/// Whether the error means that this system doesn't have the address (IPv6 is off).
+/// Returns true if the error means that this system doesn't have the address (IPv6 is off).
 fn is_absent(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);

@@ -36,7 +36,7 @@ pub enum ListenerKind {
 }
 
 impl Listener {
-    /// Whether its clients are given HTTP/3.
+    /// Returns true if the listener's clients are given HTTP/3.
     pub(crate) fn has_http3(&self) -> bool {
         self.kind == ListenerKind::Tls && self.protocols.http3
     }

@@ -47,9 +47,9 @@ struct State {
     dropped: u64,
     /// All lines dropped so far.
     dropped_in_all: u64,
-    /// What is to be written to from now on.
+    /// The writer that takes the place of the present one.
     replacement: Option<Box<dyn Write + Send>>,
-    /// Whether the last write failed.
+    /// True if the last write failed.
     failing: bool,
     /// Why writing began to fail, until somebody asks.
     failure: Option<String>,
@@ -228,7 +228,7 @@ impl Queue {
     }
 }
 
-/// What the thread writes at a time.
+/// Lines that the thread writes at a time.
 #[derive(Default)]
 struct Batch {
     lines: Vec<u8>,
@@ -240,8 +240,8 @@ struct Batch {
 }
 
 impl State {
-    /// Whether there is nothing to write. While writing fails, a count of dropped lines waits for the
-    /// next lines, as trying it again and again would spin.
+    /// Returns true if there is nothing to write. While writing fails, a count of dropped lines waits
+    /// for the next lines, as trying it again and again would spin.
     fn is_empty(&self) -> bool {
         self.lines.is_empty() && (self.dropped == 0 || self.failing)
     }

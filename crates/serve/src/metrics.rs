@@ -101,7 +101,7 @@ pub struct ProtocolMetrics {
     /// Durations of responses by the first digit of their status, 1 to 5: from when the head was screened to when the
     /// last byte was handed to the transport's buffers. Tunnels are not in them.
     pub durations: [DurationMetrics; 5],
-    /// What clients loaded in one go; none where there is no HTTP/3 to offer.
+    /// Pages that clients loaded; none where there is no HTTP/3 to offer.
     pub pages: PageMetrics,
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// Restarts of all workers in the time of [`WINDOW`]. One more panic ends the server.
 const MAX_RESTARTS: usize = 5;
 
-/// How long a restart counts.
+/// Time for which a restart counts.
 const WINDOW: Duration = Duration::from_secs(60);
 
 /// The restarts of all workers.

@@ -1,10 +1,10 @@
-//! What the kernel knows and the standard library doesn't tell.
+//! Limits and sizes that the kernel knows and the standard library doesn't report.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 use std::os::fd::AsFd;
 
-/// What the UDP buffers should hold: fewer bytes lose the Initials of a connection ramp.
+/// Size of the UDP buffers, in bytes: with less, the Initials of many new connections are lost.
 pub(crate) const UDP_BUFFER_BYTES: usize = 4 << 20;
 
 /// Raises the process's limit of open files to what it may have, and says what it is now.
@@ -18,8 +18,8 @@ pub(crate) fn raise_open_files() -> io::Result<Option<u64>> {
     Ok(maximum)
 }
 
-/// How many files a worker's cache may have open: no large part of what the process may have, and no
-/// more than a cache has use for.
+/// Returns the number of files that a worker's cache may have open: no large part of what the process
+/// may have, and no more than a cache has use for.
 pub(crate) fn open_files_of_a_cache() -> usize {
     const MOST: u64 = 256;
     const PART: u64 = 32;

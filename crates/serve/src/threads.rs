@@ -23,8 +23,8 @@ pub(crate) struct Thread {
 /// Those that are waited for together.
 pub(crate) struct Threads(Vec<Result<Thread, Error>>);
 
-/// What a thread holds to its end, also when it panics: a server with a part of its threads would drop
-/// a part of its clients.
+/// A guard that a thread holds to its end, also when it panics: a server with a part of its threads
+/// would drop a part of its clients.
 struct Running {
     stop: StopSignal,
     _ended: Sender<()>,

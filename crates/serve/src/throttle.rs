@@ -24,7 +24,7 @@ impl Throttle {
         }))
     }
 
-    /// How many lines were suppressed since the last one, if one may be logged now.
+    /// Returns the number of lines suppressed since the last one, if one may be logged now.
     pub(crate) fn admit(&self, now: Instant) -> Option<u64> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let age = |logged| now.saturating_duration_since(logged);

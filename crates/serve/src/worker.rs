@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::time::{MissedTickBehavior, interval};
 
-/// How often files are looked at that nobody asks for any more.
+/// Interval at which files are looked for that nobody asks for any more.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often a worker without an access log looks whether a report of incidents is due.
+/// Interval at which a worker without an access log checks whether a report of incidents is due.
 const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A worker on its own thread.
@@ -32,7 +32,7 @@ pub(crate) struct Worker<'a> {
     h3: Vec<h3::Driver<'a>>,
     files: Rc<RefCell<FileCache>>,
     service: Arc<Service>,
-    /// How often it shows that it turns.
+    /// Interval at which the worker shows that its event loop turns.
     heartbeat: Option<Duration>,
     counters: Arc<WorkerCounters>,
 }

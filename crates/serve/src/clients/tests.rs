@@ -1,4 +1,4 @@
-//! What was taken is given back, no bound is passed, and who goes first.
+//! Tests that shares are given back, that no bound is passed, and who goes first.
 
 use super::*;
 use proptest::prelude::*;

@@ -48,7 +48,7 @@ impl PassedSocket {
         self.address
     }
 
-    /// Whether it is one of UDP.
+    /// Returns true if the socket is one of UDP.
     #[must_use]
     pub fn is_udp(&self) -> bool {
         self.is_udp

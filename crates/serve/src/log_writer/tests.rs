@@ -4,7 +4,7 @@ use super::*;
 
 const SECONDS: Duration = Duration::from_secs(10);
 
-/// What was written, and whether writing blocks or fails.
+/// Bytes that were written, and whether writing blocks or fails.
 #[derive(Clone, Default)]
 struct Gate(Arc<(Mutex<Gated>, Condvar)>);
 
