@@ -145,7 +145,7 @@ impl Files {
         Paths::of(file, &self.options.index, self.options.clean_urls)
     }
 
-    /// What a response with a whole form of the file `name` says of it, which has `length` bytes.
+    /// Returns the fields of a response with a whole form of the file `name`, which has `length` bytes.
     fn fields_of(&self, name: &Path, traits: Traits, length: u64, now: SystemTime) -> HeaderMap {
         let mut headers = HeaderMap::new();
         describe(&mut headers, self.type_of(name), traits, length);
@@ -252,14 +252,14 @@ impl<B> tower_service::Service<Request<B>> for Files {
     }
 }
 
-/// Whether a request can be one for a page to look at: what a browser doesn't mark as another (Fetch Metadata
-/// Request Headers, section 2.2).
+/// Returns true if a request can be one for a page to look at: any that a browser doesn't mark as another (Fetch
+/// Metadata Request Headers, section 2.2).
 fn is_navigation(headers: &HeaderMap) -> bool {
     let mode = headers.get("sec-fetch-mode");
     mode.is_none_or(|mode| mode == "navigate")
 }
 
-/// Whether a field can make the answer anything but the whole file: ranges and conditions.
+/// Returns true if a field can make the answer anything but the whole file: ranges and conditions.
 pub(crate) fn is_conditional(name: &[u8]) -> bool {
     name == b"range" || name.starts_with(b"if-")
 }

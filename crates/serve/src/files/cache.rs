@@ -1,5 +1,5 @@
-//! What one worker keeps of the files that it serves often, over every protocol: their heads,
-//! made once, and their bytes.
+//! The files that one worker keeps because it serves them often, over every protocol: their heads, made once, and their
+//! bytes.
 //!
 //! An entry is believed for [`FRESH`]; then the file is looked up again, and the entry stays if the
 //! file has not changed. It goes when nobody has asked for it for [`IDLE`], so that deleted files give
@@ -95,14 +95,14 @@ pub(crate) struct Entry {
     coded: RefCell<[Option<Rc<Entry>>; ContentCoding::ALL.len()]>,
 }
 
-/// How long an entry is believed, and of which folder it is.
+/// Time until which an entry is believed, and the folder that it is of.
 #[derive(Clone, Copy)]
 struct Belief {
     until: Instant,
     folder: u64,
 }
 
-/// Where a file's bytes are.
+/// The place of a file's bytes.
 enum Content {
     Memory(Bytes),
     /// A compressed form, counted where it was made.
@@ -201,7 +201,8 @@ impl Entry {
         head
     }
 
-    /// Whether it may be used without looking at the file: for a while, and as long as its folder is served.
+    /// Returns true if the entry may be used without looking at the file: for a while, and as long as its folder is
+    /// served.
     pub(crate) fn is_fresh(&self, now: Instant) -> bool {
         now < self.fresh_until.get() && self.served.load(Ordering::Acquire) == self.folder
     }
@@ -215,7 +216,7 @@ impl Entry {
         }
     }
 
-    /// What is left of the file behind its first `taken` bytes.
+    /// Returns the rest of the file behind its first `taken` bytes.
     pub(crate) fn reading(&self, taken: usize) -> Reading {
         match &self.content {
             Content::Memory(bytes) => Reading::Memory(bytes.slice(taken..)),
@@ -495,7 +496,7 @@ impl FileCache {
         self.count_out(gone);
     }
 
-    /// Whether there was one to drop.
+    /// Drops the entry that was used longest ago. Returns true if there was one.
     fn drop_oldest(&mut self) -> bool {
         let gone = self.entries.pop_lru();
         let was_there = gone.is_some();
@@ -507,7 +508,7 @@ impl FileCache {
         self.open -= gone.map_or(0, |entry| entry.descriptors());
     }
 
-    /// Whether so many bytes can be kept, once what was used longest ago is dropped for them.
+    /// Returns true if so many bytes can be kept, once chunks that were used longest ago are dropped for them.
     fn make_room(&mut self, bytes: usize) -> bool {
         if !self.memory.has_room(bytes) {
             self.latest = None;

@@ -31,7 +31,7 @@ impl ContentCoding {
         }
     }
 
-    /// What the names of files end with that are compressed so, with its dot.
+    /// Returns the ending, with its dot, of the names of files that are compressed so.
     pub(super) fn ending(self) -> &'static str {
         match self {
             Self::Brotli => ".br",
@@ -126,7 +126,7 @@ impl Accepted {
         }
     }
 
-    /// What a request takes.
+    /// Returns the codings that a request accepts.
     pub(super) fn of_request<B>(request: &Request<B>) -> Self {
         Self::of_headers(request.headers())
     }

@@ -45,13 +45,13 @@ type Key = (Version, ContentCoding);
 
 enum Form {
     Ready(Lent),
-    /// It would not be smaller.
+    /// The form would not be smaller than the file.
     Useless,
-    /// It is being made. As many wait for it as have requests.
+    /// The form is being made. As many wait for it as have requests.
     Awaited(Vec<oneshot::Sender<Option<Bytes>>>),
 }
 
-/// What there is of a form.
+/// A form, now or later.
 pub(super) enum Found {
     /// `None`: the file as it is.
     Now(Option<Bytes>),

@@ -6,7 +6,7 @@ use http::header::{
 };
 use std::time::SystemTime;
 
-/// What the conditions of a request come to.
+/// The result of a request's conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Answer with the content.
@@ -68,7 +68,7 @@ enum Comparison {
     Weak,
 }
 
-/// Whether the lines of `name` list `etag` (which is a strong one), or are `*`.
+/// Returns true if the lines of `name` list `etag` (which is a strong one), or are `*`.
 fn lists(headers: &HeaderMap, name: HeaderName, etag: &str, comparison: Comparison) -> bool {
     let lines = headers.get_all(name).iter();
     lines

@@ -49,7 +49,8 @@ impl Served {
         Some(opened.map(|opened| self.with_variants(opened)))
     }
 
-    /// What a folder is answered with.
+    /// Returns the folder's first index file; without one, the refusal by which the folder is listed or
+    /// not found.
     fn index_of(&self, folder: &Path) -> Result<Opened, Refusal> {
         let opened = |name: &String| self.root.open_file(&folder.join(name));
         let mut names = self.options.index.iter().map(opened);

@@ -1,4 +1,4 @@
-//! What is in a folder, as a page or as JSON.
+//! Listings of folders, as a page or as JSON.
 
 mod html;
 mod json;
@@ -28,7 +28,7 @@ const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'",
 );
 
-/// What is in a folder.
+/// The entries of a folder.
 #[derive(Debug)]
 struct Listing {
     /// Beneath the root, with slashes around it; may have bytes in it that were no text.
@@ -227,7 +227,7 @@ impl Entry {
         })
     }
 
-    /// Its name, as far as it is text.
+    /// Returns the entry's name, as far as it is text.
     fn text(&self) -> String {
         self.name.to_string_lossy().into_owned()
     }

@@ -61,7 +61,7 @@ impl Lent {
         Bytes::from_owner(self.clone())
     }
 
-    /// Whether nobody else holds any of the bytes.
+    /// Returns true if nobody else holds any of the bytes.
     pub(super) fn is_free(&self) -> bool {
         Arc::strong_count(&self.0) == 1
     }

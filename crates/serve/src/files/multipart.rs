@@ -17,7 +17,7 @@ use std::task::{Context, Poll};
 #[derive(Debug)]
 pub(super) struct Multipart {
     boundary: String,
-    /// What has not been given yet: text, or a part of the file. At most twice as many as there are parts, and
+    /// Pieces that have not been given yet: text, or a part of the file. At most twice as many as there are parts, and
     /// one.
     pieces: VecDeque<Piece>,
     remaining: u64,

@@ -31,7 +31,7 @@ pub(crate) struct Opened {
     pub(crate) file: Arc<OpenFile>,
     /// Relative to the root; for the content type. Of a compressed form that of its source.
     pub(crate) name: PathBuf,
-    /// How it is compressed.
+    /// The coding in which the file is compressed.
     pub(super) coding: Option<ContentCoding>,
     /// The compressed forms that the file has beside itself.
     pub(super) variants: Variants,
@@ -51,9 +51,9 @@ impl Opened {
 /// Why there is no file to answer with.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// It has another path: with a slash for a directory, without an ending for a page.
+    /// The file has another path: with a slash for a directory, without an ending for a page.
     Redirect(String),
-    /// It is a folder without an index, and what is in it is to be shown.
+    /// The path is that of a folder without an index, and the folder is to be listed.
     Folder(PathBuf),
     /// There is none, or none that this server gives out.
     NotFound,
@@ -61,7 +61,7 @@ pub(crate) enum Refusal {
     Status(StatusCode),
 }
 
-/// What a name stands for.
+/// A file or a directory that has a name.
 pub(crate) enum Found {
     File(Opened),
     Directory,
@@ -90,7 +90,7 @@ impl Root {
         })
     }
 
-    /// Whether `path` leads here still.
+    /// Returns true if `path` still leads to this directory.
     pub(super) fn is_at(&self, path: &Path) -> bool {
         let found = std::fs::metadata(path);
         found.is_ok_and(|found| {
@@ -133,19 +133,19 @@ impl Root {
         }))
     }
 
-    /// When a regular file was changed; `None` where there is none.
+    /// Returns the time of a regular file's last change; `None` where there is none.
     pub(super) fn modified(&self, name: &Path) -> Option<SystemTime> {
         let metadata = self.metadata(name).filter(Metadata::is_file)?;
         let modified = metadata.modified();
         Some(modified.map_or(SystemTime::UNIX_EPOCH, cap_std::time::SystemTime::into_std))
     }
 
-    /// What a name stands for, links resolved.
+    /// Returns the metadata of the file that has a name, links resolved.
     pub(super) fn metadata(&self, name: &Path) -> Option<Metadata> {
         self.dir.metadata(here(name)).ok()
     }
 
-    /// What is in a folder; `None` where it can't be read.
+    /// Returns the entries of a folder; `None` where it can't be read.
     pub(super) fn entries(&self, folder: &Path) -> Option<ReadDir> {
         self.dir.read_dir(here(folder)).ok()
     }

@@ -1,4 +1,4 @@
-//! How the files of a folder are served: what an operator can choose.
+//! Options of the files of a folder that an operator can set.
 
 use super::coding::ContentCoding;
 use super::compress;
@@ -6,9 +6,8 @@ use super::path;
 use super::rules::HeaderRule;
 use http::StatusCode;
 
-/// How the files of a folder are served, by [`Files`](crate::Files) and by
-/// [`Site::files_with`](crate::Site::files_with) alike. Made by [`default`](Self::default), then changed field
-/// by field.
+/// Options of the files of a folder, for [`Files`](crate::Files) and [`Site::files_with`](crate::Site::files_with)
+/// alike. Made by [`default`](Self::default), then changed field by field.
 ///
 /// ```
 /// use altway_serve::{FilesOptions, HeaderRule, Site};
@@ -107,7 +106,7 @@ pub enum InvalidFilesOptions {
     FieldValue {
         /// The field.
         name: String,
-        /// What was given.
+        /// The value that was given.
         value: String,
     },
     /// The field says what the server alone knows.

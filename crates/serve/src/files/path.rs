@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct BadPath;
 
-/// Whether files and folders are served whose names begin with a dot.
+/// The treatment of files and folders whose names begin with a dot.
 ///
 /// Such names keep what was never meant for clients: `.git`, `.env`, `.htpasswd`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ const WELL_KNOWN: &str = ".well-known";
 pub(crate) struct Asked {
     /// Names joined by slashes; empty for the directory itself. No `.`, no `..`.
     pub(crate) relative: PathBuf,
-    /// Whether the path ends in a slash and so can only mean a directory.
+    /// True if the path ends in a slash and so can only mean a directory.
     pub(crate) directory: bool,
     /// The same path as text with a slash behind it, for a redirect. Starts with exactly one slash:
     /// two would name another host.
@@ -88,7 +88,7 @@ impl Asked {
         name
     }
 
-    /// Whether one of its names begins with a dot, and `hidden` doesn't serve those.
+    /// Returns true if one of the path's names begins with a dot, and `hidden` doesn't serve those.
     pub(crate) fn is_hidden(&self, hidden: Hidden) -> bool {
         let has_dot = |name: &OsStr| name.as_bytes().starts_with(b".");
         let is_well_known = |(index, name): (usize, &OsStr)| index == 0 && name == WELL_KNOWN;

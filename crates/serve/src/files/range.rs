@@ -103,7 +103,8 @@ fn parse(text: &str, size: u64) -> Option<Range> {
     })
 }
 
-/// What one member of the list asks for: `None` where it can't be read, nothing where it begins behind the end.
+/// Returns the span that one member of the list asks for: `None` where it can't be read, `Some(None)` where it begins
+/// behind the end.
 fn span(member: &str, size: u64) -> Option<Option<Span>> {
     let (first, last) = member.split_once('-')?;
     let (first, last) = match (number(first), number(last)) {

@@ -159,7 +159,8 @@ fn body(opened: Opened, kind: HeaderValue, offset: u64, remaining: u64) -> Respo
     response
 }
 
-/// What a response with content of `length` bytes says of it. Of a form that is made no ranges are sent.
+/// Sets the fields that describe a response's content of `length` bytes. Of a form that is made no
+/// ranges are sent.
 pub(super) fn describe(headers: &mut HeaderMap, kind: HeaderValue, traits: Traits, length: u64) {
     let ranges = match traits.to_be_made() {
         Some(_) => "none",

@@ -83,7 +83,7 @@ impl fmt::Display for PathPattern {
 }
 
 impl PathPattern {
-    /// Whether `path`, which begins with a slash, is one that is meant.
+    /// Returns true if the pattern matches `path`, which begins with a slash.
     fn matches(&self, path: &[u8]) -> bool {
         match &self.0 {
             Kind::Exact(exact) => path == exact.as_bytes(),
@@ -122,7 +122,7 @@ impl HeaderRule {
         Self::checked(None, name, value)
     }
 
-    /// How long caches may keep the files that `pattern` means (RFC 9111 section 5.2).
+    /// Makes a rule of Cache-Control, by which caches keep the files that `pattern` matches (RFC 9111 section 5.2).
     ///
     /// # Errors
     /// As [`new`](Self::new).

@@ -20,15 +20,15 @@ static FAILURES: Throttle = Throttle::new();
 /// The number of the folder that is opened next.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// Where the folder is, and the one that was there when somebody last looked.
+/// The path of the folder, and the folder that was there at the latest look.
 #[derive(Debug)]
 pub(super) struct Place {
     /// Absolute.
     path: PathBuf,
     current: RwLock<Arc<Root>>,
-    /// Whether what is in it could be listed when it was first opened.
+    /// True if the folder could be listed when it was first opened.
     is_readable: bool,
-    /// What tells the folder that is served now from all others that this process has opened.
+    /// A number that tells the folder that is served now from all others that this process has opened.
     number: Arc<AtomicU64>,
     opened: Instant,
     /// Milliseconds from `opened` to the latest look.
@@ -82,7 +82,7 @@ impl Place {
         })
     }
 
-    /// What tells the folder that is served now from all others that this process has opened.
+    /// Returns the number that tells the folder that is served now from all others that this process has opened.
     pub(super) fn number(&self) -> u64 {
         self.number.load(Ordering::Acquire)
     }

@@ -71,7 +71,8 @@ impl OpenFile {
         self.number
     }
 
-    /// What tells it from other files, and from what it was or will be.
+    /// Returns the version, which tells the file from other files, and from its own content at other
+    /// times.
     pub(crate) fn version(&self) -> Version {
         self.version
     }

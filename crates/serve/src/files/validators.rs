@@ -1,4 +1,4 @@
-//! What tells two versions of a file apart: ETag and Last-Modified (RFC 9110 section 8.8).
+//! Validators, which tell two versions of a file apart: ETag and Last-Modified (RFC 9110 section 8.8).
 
 use super::coding::ContentCoding;
 use super::variants::Variants;
@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// The value of Vary where there are compressed forms.
 const ACCEPT_ENCODING: HeaderValue = HeaderValue::from_static("accept-encoding");
 
-/// What the validators of a form of a file are made of.
+/// The properties of a form of a file of which its validators are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Traits {
     pub(super) modified: SystemTime,
@@ -58,8 +58,8 @@ impl Validators {
         }
     }
 
-    /// Whether Last-Modified can stand for one version only: the file has not changed within the
-    /// last second (RFC 9110 section 8.8.2.2), and there is no compressed form of the same time.
+    /// Returns true if Last-Modified can stand for one version only: the file has not changed within the last second
+    /// (RFC 9110 section 8.8.2.2), and there is no compressed form of the same time.
     pub(crate) fn is_date_strong(&self) -> bool {
         !self.varies && self.modified + Duration::from_secs(1) <= self.now
     }
@@ -71,7 +71,7 @@ impl Validators {
         }
     }
 
-    /// What every response says of the file: validators, and what it depends on.
+    /// Sets the fields that every response has of the file: its validators, and Vary.
     pub(crate) fn write(&self, headers: &mut HeaderMap) {
         let etag = HeaderValue::try_from(&self.etag).expect("hexadecimal digits in quotes");
         headers.insert(header::ETAG, etag);

@@ -29,7 +29,7 @@ impl Variants {
 }
 
 impl Opened {
-    /// What its validators are made of.
+    /// Returns the properties of which the file's validators are made.
     pub(super) fn traits(&self) -> Traits {
         Traits {
             modified: self.modified(),
@@ -60,7 +60,7 @@ impl Served {
         opened
     }
 
-    /// Whether the operator's Cache-Control says `no-transform` (RFC 9111 section 5.2.2.6).
+    /// Returns true if the operator's Cache-Control has `no-transform` (RFC 9111 section 5.2.2.6).
     fn forbids_transforming(&self, file: &Path) -> bool {
         let rules = &self.options.headers;
         let value = (!rules.is_empty())
@@ -120,7 +120,7 @@ fn sibling(source: &Path, coding: ContentCoding) -> PathBuf {
     name.into()
 }
 
-/// Whether a form is not older than its source. In whole seconds: programs that compress give what they make
+/// Returns true if a form is not older than its source. In whole seconds: programs that compress give what they make
 /// the time of its source, and some of them without its fraction.
 fn is_current(form: SystemTime, source: SystemTime) -> bool {
     let seconds = |time: SystemTime| {
