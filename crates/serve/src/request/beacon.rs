@@ -37,7 +37,7 @@ const SCRIPT_LIFE: HeaderValue = HeaderValue::from_static("max-age=3600");
 /// Seconds after which a network may report again.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("60");
 
-/// What a request wants of the beacon.
+/// The part of the beacon that a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
     Script,
@@ -54,7 +54,7 @@ impl Asked {
     }
 }
 
-/// What is known of the connection that a report comes on, beside the report.
+/// The connection on which a report comes, as far as the server knows it.
 #[derive(Debug)]
 pub(crate) struct Reporter {
     pub(crate) service: Arc<Service>,
@@ -106,14 +106,14 @@ impl<I> Requests<I> {
         }
     }
 
-    /// Whether a request that no [`beacon_response`](Self::beacon_response) has answered is a report.
+    /// Returns true if a request that no [`beacon_response`](Self::beacon_response) has answered is a report.
     pub(super) fn is_report(&self, head: &impl RequestHead) -> bool {
         head.method() == b"POST"
             && head.target().and_then(Asked::of) == Some(Asked::Report)
             && self.beacon_share(head).is_some()
     }
 
-    /// What is known of this connection, for a report that has come on it.
+    /// Returns the state of this connection, for a report that has come on it.
     pub(super) fn reporter(&mut self, now: Now) -> Option<Reporter> {
         let decision = self.decision(None, now);
         self.visit.spoil();

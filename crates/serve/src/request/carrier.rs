@@ -17,7 +17,7 @@ pub(crate) trait Carrier {
     /// Names an exchange among all whose pending work is kept together.
     type Key: Copy + Eq + Hash + Unpin + Send + 'static;
 
-    /// Whether a response may leave while the client still sends a request that nobody reads. Else it waits
+    /// True if a response may leave while the client still sends a request that nobody reads. Else the response waits
     /// for the request's end, or until enough of it has come: some clients do not read before they have sent.
     const ANSWERS_EARLY: bool;
 
@@ -83,7 +83,7 @@ pub(crate) trait Carrier {
     /// Abandons a stream because of a failure of the server's (H2 INTERNAL_ERROR, H3_INTERNAL_ERROR).
     fn abandon(&mut self, stream: Self::Stream);
 
-    /// Whether a stream is gone because its client took the request back.
+    /// Returns true if a stream is gone because its client took the request back.
     fn is_taken_back(error: &BoxError) -> bool;
 
     /// An exchange has its response, or never will have it.

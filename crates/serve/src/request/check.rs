@@ -19,7 +19,7 @@ const FIELD_OVERHEAD: usize = 32;
 
 /// A request's head in the form in which a protocol holds it.
 pub(crate) trait RequestHead {
-    /// What tells that a head is the same as one before on its connection.
+    /// The identity of a head, by which a later one of its connection is known to be the same.
     type Id;
 
     /// `None` where no later head can be told to be the same.
@@ -35,7 +35,7 @@ pub(crate) trait RequestHead {
     /// The host that the request is for, perhaps with a port.
     fn authority(&self) -> Option<&[u8]>;
 
-    /// What an extended CONNECT asks for (RFC 8441, RFC 9220).
+    /// The protocol that an extended CONNECT asks for (RFC 8441, RFC 9220).
     fn protocol(&self) -> Option<&[u8]>;
 
     /// Names in lower case, and values.
@@ -67,7 +67,7 @@ pub(crate) fn check(head: &impl RequestHead) -> Result<(), StatusCode> {
     Ok(())
 }
 
-/// What a request says of its client.
+/// Returns the fields by which a request names its client's program.
 pub(crate) fn hints(head: &impl RequestHead) -> Hints<'_> {
     let mut hints = Hints::default();
     for (name, value) in head.fields() {

@@ -67,7 +67,7 @@ pub(crate) fn panicked(panic: &(dyn Any + Send)) -> BoxError {
 /// A body of the embedder's, whose panics are errors of the body.
 pub(crate) struct ContainedBody<B> {
     body: Contained<B>,
-    /// What it gave when it was asked ahead.
+    /// The frame that the body gave when it was asked ahead.
     first: Option<Polled>,
 }
 

@@ -80,13 +80,13 @@ impl Content {
         target.ok_or(StatusCode::NOT_FOUND)
     }
 
-    /// Whether a site has that host.
+    /// Returns true if a site has that host.
     pub(crate) fn knows(&self, authority: &[u8]) -> bool {
         let dispatch = self.dispatch.as_ref();
         dispatch.is_none_or(|dispatch| dispatch.knows(authority))
     }
 
-    /// Whether a site has a route for that target (path and query).
+    /// Returns true if a site has a route for that target (path and query).
     pub(crate) fn has_route(&self, authority: &[u8], target: &[u8]) -> bool {
         let Some(dispatch) = &self.dispatch else {
             return true;

@@ -30,7 +30,7 @@ pub struct Peer {
     /// The address and port that the client's connection was made to: of this server, or of a trusted proxy that names
     /// them by the PROXY protocol. `None`: they are not known.
     pub local: Option<SocketAddr>,
-    /// Whether the client comes over TLS, to this server or to the proxy before it that terminates TLS.
+    /// True if the client comes over TLS, to this server or to the proxy before it that terminates TLS.
     pub is_secure: bool,
 }
 

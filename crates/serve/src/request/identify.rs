@@ -1,4 +1,4 @@
-//! Who a client is by its certificate: found out for each request, before anything answers it.
+//! The identity of a client by its certificate: found out for each request, before anything answers it.
 
 use crate::client_auth::ClientCertificate;
 use crate::request::check::RequestHead;
@@ -7,11 +7,11 @@ use http::StatusCode;
 use rustls::pki_types::UnixTime;
 use std::time::UNIX_EPOCH;
 
-/// What was found of a connection's certificate.
+/// A connection's certificate as one snapshot's roots judge it.
 pub(crate) struct Identified {
     /// The number of the snapshot by which it was found.
     snapshot: u64,
-    /// What it was asked for, among the snapshot's.
+    /// The index of the demand among the snapshot's.
     asked: usize,
     certificate: Option<ClientCertificate>,
 }

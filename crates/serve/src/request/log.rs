@@ -26,10 +26,10 @@ use std::time::{Duration, Instant, SystemTime};
 /// A worker's buffer goes out when it holds so many bytes.
 const BUFFER_BYTES: usize = 32 << 10;
 
-/// How long a line waits at most; see [`AccessLog::flush`].
+/// Time that a line waits at most; see [`AccessLog::flush`].
 pub(crate) const FLUSH_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Where the lines of all workers go. A clone writes to the same place.
+/// The access log: the destination of the lines of all workers. A clone writes to the same place.
 ///
 /// No request waits for the log: lines that it doesn't take in time are dropped and counted (see
 /// [`LogWriter`]), and the count is a line of its own, `… dropped=17 reason="…"` or the same in JSON;
@@ -44,7 +44,7 @@ struct Inner {
     format: LogFormat,
     /// Other lines than those of this log go to the writer.
     is_shared: bool,
-    /// Of warnings about this log.
+    /// Limits the warnings about this log.
     throttle: Throttle,
 }
 

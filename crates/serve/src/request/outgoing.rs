@@ -20,7 +20,7 @@ pub(crate) const RESPONSE_OVERHEAD: usize = 512;
 /// A response's body that has not been handed over whole, and what it holds.
 pub(crate) struct Outgoing {
     source: Source,
-    /// When bytes of it were last taken, or could first be.
+    /// Time at which bytes of it were last taken, or could first be.
     pub(crate) moved: Instant,
     held: Held,
     /// Bytes that were handed over since it was asked.
@@ -34,7 +34,7 @@ enum Source {
     File(Reading, Option<ResponseRecord>),
 }
 
-/// What became of a body when it was handed over as far as it went.
+/// The state of a body after it was handed over as far as it went.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
     /// More is to come.
@@ -59,7 +59,7 @@ impl Outgoing {
         }
     }
 
-    /// What is left of a file.
+    /// Makes one of the rest of a file.
     pub(crate) fn of_file(
         (reading, record): (Reading, Option<ResponseRecord>),
         held: Held,
@@ -97,7 +97,7 @@ impl Outgoing {
         std::mem::take(&mut self.handed_over)
     }
 
-    /// Whether bytes wait for the client, not for whoever makes them.
+    /// Returns true if bytes wait for the client, not for whoever makes them.
     pub(crate) fn is_held_up(&self) -> bool {
         match &self.source {
             Source::Body(sending) => sending.is_held_up(),
@@ -216,7 +216,7 @@ impl Drop for Outgoing {
     }
 }
 
-/// What a protocol took of a piece.
+/// The part of a piece that a protocol has taken.
 enum Taken {
     All,
     Part,
@@ -236,7 +236,7 @@ struct Sending {
     is_read: bool,
 }
 
-/// What there is to hand over next.
+/// The next thing to hand over.
 enum Next<'a> {
     /// These bytes: take away what was handed over. `last`: the content ends with them.
     Data { chunk: &'a mut Bytes, last: bool },
@@ -309,7 +309,7 @@ impl Sending {
         Ok(())
     }
 
-    /// Whether nothing is left but the end, or trailers: what no window holds back.
+    /// Returns true if nothing is left but the end, or trailers: neither waits for a window.
     fn is_at_end(&self) -> bool {
         self.chunk.is_empty() && self.is_read
     }
@@ -319,7 +319,7 @@ impl Sending {
         self.chunk.len() + self.body.as_ref().map_or(0, Body::held)
     }
 
-    /// Whether bytes wait for the client, not for the body.
+    /// Returns true if bytes wait for the client, not for the body.
     fn is_held_up(&self) -> bool {
         !self.chunk.is_empty()
     }

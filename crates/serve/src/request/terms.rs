@@ -3,7 +3,7 @@
 /// The terms on which the requests of a listener are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Terms {
-    /// Whether clients come over TLS, to this server or to a proxy before it.
+    /// True if clients come over TLS, to this server or to a proxy before it.
     pub(crate) is_secure: bool,
     /// The port that clients are listened to at.
     pub(crate) port: u16,

@@ -37,7 +37,7 @@ const MAX_PIPE: usize = 64 << 10;
 #[derive(Debug)]
 pub struct Tunnel {
     incoming: RequestBody,
-    /// What was received and not read.
+    /// Bytes that were received and not read.
     unread: Bytes,
     inlet: Inlet,
 }
@@ -126,7 +126,7 @@ impl AsyncWrite for Tunnel {
     }
 }
 
-/// What is between the two ends.
+/// State that both ends share.
 #[derive(Debug)]
 struct Pipe {
     stage: Stage,
@@ -136,7 +136,7 @@ struct Pipe {
     finished: bool,
     /// The client takes no more.
     gone: bool,
-    /// When bytes were last written or read.
+    /// Time at which bytes were last written or read.
     moved: Instant,
     /// The service, when it waits for room.
     writer: Option<Waker>,
@@ -226,7 +226,7 @@ impl fmt::Debug for Outlet {
 }
 
 impl Outlet {
-    /// Whether the service has accepted it.
+    /// Returns a handle that tells whether the service has accepted the tunnel.
     pub(super) fn acceptance(&self) -> Acceptance {
         Acceptance(Arc::clone(&self.pipe))
     }
@@ -252,7 +252,7 @@ impl Outlet {
         wake(state, watcher);
     }
 
-    /// Whether nothing is left to send.
+    /// Returns true if nothing is left to send.
     pub(super) fn has_ended(&self) -> bool {
         let state = lock(&self.pipe);
         state.finished && state.bytes.is_empty()
@@ -319,7 +319,7 @@ impl Drop for Outlet {
     }
 }
 
-/// Whether a tunnel is accepted, for whoever has neither of its ends.
+/// Handle that tells whether a tunnel is accepted, for whoever has neither of its ends.
 #[derive(Debug, Clone)]
 pub(crate) struct Acceptance(Arc<Mutex<Pipe>>);
 

@@ -57,7 +57,7 @@ pub struct Upgrade(Arc<Mutex<Option<Offer>>>);
 struct Offer {
     incoming: RequestBody,
     inlet: Inlet,
-    /// Of the response; `None` over HTTP/2 and HTTP/3, which answer with a plain 200.
+    /// The value of the response's Sec-WebSocket-Accept; `None` over HTTP/2 and HTTP/3, which answer with a plain 200.
     accept: Option<HeaderValue>,
 }
 
@@ -153,7 +153,7 @@ pub(super) fn join(
     response.map(|_| Body::tunnel(outlet))
 }
 
-/// Whether a request over HTTP/1.1 asks for a WebSocket (RFC 6455 section 4.1).
+/// Returns true if a request over HTTP/1.1 asks for a WebSocket (RFC 6455 section 4.1).
 pub(crate) fn is_handshake<B>(request: &Request<B>) -> bool {
     let fields = request.headers();
     request.version() == Version::HTTP_11
@@ -162,15 +162,15 @@ pub(crate) fn is_handshake<B>(request: &Request<B>) -> bool {
         && has_token(fields, &UPGRADE, WEBSOCKET)
 }
 
-/// Whether a request is an extended CONNECT: alone among these it has a path (RFC 8441 section 4). That it
-/// asks for a WebSocket was checked before.
+/// Returns true if a request is an extended CONNECT: alone among these it has a path (RFC 8441 section 4). Another
+/// check has found before that it asks for a WebSocket.
 fn is_extended_connect<B>(request: &Request<B>) -> bool {
     request.method() == Method::CONNECT
         && request.version() >= Version::HTTP_2
         && request.uri().path_and_query().is_some()
 }
 
-/// Whether a list has a token, in any case.
+/// Returns true if a list has a token, in any case.
 pub(crate) fn has_token(fields: &HeaderMap, name: &HeaderName, token: &str) -> bool {
     let values = fields.get_all(name).iter();
     values

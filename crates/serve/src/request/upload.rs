@@ -53,7 +53,8 @@ impl RequestBody {
         Self(Source::Empty)
     }
 
-    /// Whether it comes by an [`Upload`]. Over HTTP/1.1 that is so in requests for a WebSocket alone.
+    /// Returns true if the body comes by an [`Upload`]. Over HTTP/1.1 that is so in requests for a
+    /// WebSocket alone.
     pub(crate) fn is_upload(&self) -> bool {
         matches!(self.0, Source::Upload(_))
     }
@@ -128,12 +129,12 @@ impl Drop for Source {
 #[derive(Debug)]
 pub(crate) struct Upload(Arc<Mutex<Shared>>);
 
-/// What the reader did since it was asked last.
+/// The reader's progress since it was last reported.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Report {
     /// Bytes that it took.
     pub(crate) read: usize,
-    /// It has asked for a body of which nothing had come.
+    /// True if the reader has asked for a body of which nothing had come.
     pub(crate) waits: bool,
 }
 
@@ -142,7 +143,7 @@ struct Shared {
     chunks: VecDeque<Bytes>,
     trailers: Option<HeaderMap>,
     end: Option<End>,
-    /// Of Content-Length, as far as it has not come.
+    /// Bytes of Content-Length that have not come.
     remaining: Option<u64>,
     read: usize,
     waits: bool,
@@ -228,7 +229,7 @@ impl Upload {
         lock(&self.0).end == Some(End::Complete)
     }
 
-    /// Whether nobody will read on.
+    /// Returns true if nobody will read on.
     pub(crate) fn is_dropped(&self) -> bool {
         lock(&self.0).dropped
     }
@@ -238,7 +239,7 @@ impl Upload {
         lock(&self.0).chunks.iter().map(Bytes::len).sum()
     }
 
-    /// What there is to report.
+    /// Takes the reader's report.
     pub(crate) fn report(&self) -> Report {
         let mut shared = lock(&self.0);
         shared.told = false;

@@ -6,8 +6,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::SystemTime;
 
-/// How the access log writes a request down. In every format a request is one line, whatever its
-/// client sends.
+/// The format in which the access log writes requests. In every format a request is one line, whatever its client
+/// sends.
 ///
 /// No format says the query of a request's target, for queries may hold secrets. `host`, `referer` and
 /// `agent` (the authority, Referer and User-Agent) are cut after 256 bytes, before they are escaped; bytes

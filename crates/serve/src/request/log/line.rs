@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 /// Bytes of the authority, of Referer and of User-Agent that a line says at most, before they are escaped.
 const MAX_FIELD: usize = 256;
 
-/// What a line says of a request's head.
+/// The parts of a request's head that a line has.
 #[derive(Debug)]
 pub(crate) struct LoggedHead {
     pub(crate) method: Method,
@@ -84,7 +84,7 @@ fn bounded(bytes: &[u8]) -> Box<str> {
     text[..end].into()
 }
 
-/// What a line says.
+/// The values of a line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Line<'a> {
     pub(crate) client: IpAddr,
@@ -111,7 +111,7 @@ pub(crate) struct Told {
 #[derive(Debug)]
 pub(crate) struct LineText {
     text: String,
-    /// Where the time goes.
+    /// The offset of the time.
     time_at: usize,
 }
 
@@ -142,7 +142,8 @@ impl Line<'_> {
         LineText { text, time_at }
     }
 
-    /// What follows the time. A text in quotes is escaped as `Debug` does it: it can't end its line.
+    /// Appends the rest of a line behind the time. A text in quotes is escaped as `Debug` does it: it
+    /// can't end its line.
     fn push_key_value(&self, text: &mut String) {
         let LoggedHead {
             method,
@@ -198,7 +199,7 @@ impl Line<'_> {
         }
     }
 
-    /// What follows the time.
+    /// Appends the rest of a line behind the time.
     fn push_json(&self, text: &mut String) {
         let LoggedHead {
             method,
@@ -266,7 +267,7 @@ impl Line<'_> {
         text.push('}');
     }
 
-    /// What follows the time.
+    /// Appends the rest of a line behind the time.
     fn push_combined(&self, text: &mut String) {
         let head = self.head;
         push(text, format_args!("] \"{} ", head.method));
