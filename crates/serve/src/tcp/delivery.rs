@@ -1,4 +1,4 @@
-//! When a client has all that it was sent over TCP: finds out when the last byte was acknowledged.
+//! The time at which a client has all that it was sent over TCP: finds out when the last byte was acknowledged.
 //!
 //! No event tells of it. Time stamps of acknowledgements (SO_TIMESTAMPING) come through the socket's
 //! error queue, which event loops take for an error that never goes away (decision 0026). So the kernel's
@@ -34,7 +34,7 @@ pub(super) struct Watch {
     looked: Instant,
 }
 
-/// What a look has found.
+/// The result of a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
     /// All of it, at that time, when so many bytes were acknowledged.
@@ -69,8 +69,8 @@ impl Watch {
     }
 }
 
-/// When so many bytes should be acknowledged, at the rate of late: looked at four times a round trip, as
-/// precisely as that, but not later than in a quarter of the time `waited` so far, for a rate may grow.
+/// Returns the time after which so many bytes should be acknowledged, at the latest delivery rate: four looks a round
+/// trip, but none later than a quarter of the time `waited` so far, for a rate may grow.
 fn wait(bytes: u64, waited: Duration, info: &TcpInfo) -> Duration {
     let round_trip = info.smoothed_rtt.unwrap_or_default();
     let sending = info.delivery_rate.map_or(round_trip, |rate| {

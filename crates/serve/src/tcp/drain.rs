@@ -9,10 +9,10 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// How long the client may take to close.
+/// Time that the client may take to close.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// What it may go on sending, bytes.
+/// Bytes that the client may go on sending.
 const MAX_DISCARDED: usize = 16 << 20;
 
 /// Closes this side's half, and throws away what comes until the client closes or a limit is reached.

@@ -36,24 +36,24 @@ use tokio::task::yield_now;
 use tokio::time::{sleep_until, timeout};
 use transport::Transport;
 
-/// What one send takes: enough for the kernel to work in large pieces, small enough for the
-/// processor's cache. Also what a connection may hold unsent before it reads no more.
+/// Bytes that one send takes: enough for the kernel to work in large pieces, few enough for the processor's cache. Also
+/// the bytes that a connection may hold unsent before it reads no more.
 const SEND_BYTES: usize = 256 << 10;
 
 /// The same when the worker's connections hold as much as they may.
 const SCARCE_SEND_BYTES: usize = 16 << 10;
 
-/// What is read at once then.
+/// Bytes that are read at once then.
 const SCARCE_READ_BYTES: usize = 16 << 10;
 
-/// What a connection may send before the others have their turn.
+/// Bytes that a connection may send before the others have their turn.
 const TURN_BYTES: usize = 1 << 20;
 
 /// DATA frames of so many bytes fill a TLS record of 16 KiB with their header.
 const DATA_PAYLOAD_OVER_TLS: usize = (16 << 10) - 9;
 
-/// How long a connection that has said everything waits for its peer to close: closing at once
-/// would take back what the peer has not read if it has sent more.
+/// Time that a connection which has sent everything waits for its peer to close: closing at once would take back what
+/// the peer has not read if it has sent more.
 const LINGER: Duration = Duration::from_secs(2);
 
 /// The engine's settings.
@@ -80,7 +80,7 @@ pub(super) fn config(setup: &Setup, listener: &ListenerConfig) -> Arc<http2::Con
     Arc::new(config)
 }
 
-/// What a connection is made of.
+/// The parts of which a connection is made.
 pub(super) struct Parts {
     pub(super) buffers: Rc<RefCell<WorkerBuffers>>,
     pub(super) config: Arc<http2::Config>,
@@ -89,13 +89,13 @@ pub(super) struct Parts {
     pub(super) local: Option<SocketAddr>,
     pub(super) admitted: Rc<Admitted>,
     pub(super) terms: Terms,
-    /// What the client has shown in its handshake.
+    /// The name and the certificates that the client has sent in its handshake.
     pub(super) presented: Option<Rc<Presented>>,
     pub(super) probe: Rc<TcpPathSampler>,
     pub(super) stream: Rc<TcpStream>,
     /// `None`: clear text.
     pub(super) tls: Option<rustls::ServerConnection>,
-    /// What was read of the connection to find out that it is HTTP/2.
+    /// The bytes that were read to find out that the connection is HTTP/2.
     pub(super) head: Vec<u8>,
 }
 
@@ -106,9 +106,9 @@ pub(super) struct Driver {
     engine: Connection,
     answers: Answers,
     lead: Lead,
-    /// What is said and not sent. Empty between turns unless the socket is full.
+    /// Bytes that are encoded and not sent. Empty between turns unless the socket is full.
     output: Output,
-    /// What was read and not understood yet, because the socket was full.
+    /// Bytes that were read and not handed to the engine yet, because the socket was full.
     backlog: Vec<u8>,
     /// There is input that no event of the socket will tell of.
     more: bool,
@@ -117,15 +117,15 @@ pub(super) struct Driver {
     /// The peer has closed its half.
     ended: bool,
     admitted: Rc<Admitted>,
-    /// What its client's connections hold.
+    /// Memory that the connections of its client hold.
     share: HeldBytes,
-    /// What it holds that leaves, or is read, without a word from the peer.
+    /// Memory that it holds and that is freed, by sending or reading, without further input of the peer.
     held: Held,
-    /// Whether that is anything.
+    /// True if `held` is not empty.
     holds: bool,
 }
 
-/// What a turn leaves behind.
+/// The state in which a turn leaves the connection.
 enum Progress {
     /// Nothing to do until something happens.
     Waiting,
@@ -264,7 +264,7 @@ impl Driver {
         due.into()
     }
 
-    /// What the socket is ready for of what there is to do.
+    /// Polls the socket for reading and writing, as far as there is something to do for either.
     fn poll_socket(&self, cx: &mut Context<'_>) -> io::Result<Wake> {
         let mut wake = Wake::default();
         let blocked = !self.output.is_empty() || self.transport.wants_write();
@@ -295,8 +295,8 @@ impl Driver {
         self.output.len() + self.backlog.len() + self.transport.unsent()
     }
 
-    /// How much may be said before it is sent. Rather nothing than frames that are far shorter than a
-    /// record, while TLS holds something.
+    /// Returns the number of bytes that may be encoded before they are sent. Zero rather than frames that are far
+    /// shorter than a record, while TLS holds something.
     fn room(&self) -> usize {
         let unsent = self.transport.unsent();
         let room = WorkerBuffers::send_bytes(&self.share).min(self.lead.bytes());
@@ -454,7 +454,8 @@ impl Driver {
     }
 }
 
-/// Whether the beginning of a head takes more than there is room for. Nothing would tell when its rest may come.
+/// Returns true if the beginning of a head takes more memory than there is room for. Nothing would tell when its rest
+/// may come.
 fn holds_too_much(unfinished: usize, share: &HeldBytes) -> bool {
     unfinished > UNFINISHED_HEAD && share.is_full()
 }

@@ -10,7 +10,7 @@ use tokio::task::{JoinHandle, spawn_local, yield_now};
 /// Requests that a connection may begin to answer before the others have their turn.
 const TURN_REQUESTS: usize = 16;
 
-/// How many requests of a connection were begun in its turn.
+/// The number of requests of a connection that were begun in its turn.
 #[derive(Debug, Default)]
 pub(super) struct Pace(Cell<usize>);
 

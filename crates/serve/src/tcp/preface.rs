@@ -3,7 +3,7 @@
 use std::io;
 use tokio::net::TcpStream;
 
-/// What an HTTP/2 client sends first (RFC 9113 section 3.4). No HTTP/1.1 request begins so.
+/// The first bytes of an HTTP/2 client (RFC 9113 section 3.4). No HTTP/1.1 request begins so.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// The most bytes that are read to find out: enough for a preface, and for most request lines.
@@ -12,8 +12,8 @@ const MAX_BYTES: usize = 512;
 /// The beginning of a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Beginning {
-    /// It is HTTP/2, or nothing that an HTTP/1.1 server could answer: the HTTP/2 engine then says
-    /// that the preface is wrong.
+    /// True if the client speaks HTTP/2, or nothing that an HTTP/1.1 server could answer: the HTTP/2
+    /// engine then reports that the preface is wrong.
     pub(super) is_http2: bool,
     /// The bytes that were read to find that out.
     pub(super) bytes: Vec<u8>,
@@ -52,7 +52,7 @@ fn is_http2(bytes: &[u8]) -> Option<bool> {
     Some(bytes.starts_with(PREFACE) || is_no_request_line(bytes))
 }
 
-/// Whether there is a first line, and it does not end as those of HTTP/1 do.
+/// Returns true if there is a first line, and it does not end as those of HTTP/1 do.
 fn is_no_request_line(bytes: &[u8]) -> bool {
     let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else {
         return false;
@@ -68,7 +68,7 @@ mod tests {
     use tokio::io::AsyncWriteExt;
     use tokio::net::TcpListener;
 
-    /// What is made of `text`, written piece by piece.
+    /// Returns the result of reading `pieces`, written one by one.
     async fn beginning(pieces: &[&[u8]]) -> Beginning {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// When bytes last moved on a connection, and whether it is our turn that they move.
+/// Time at which bytes last moved on a connection, and whether the server or the client is to move them.
 #[derive(Debug, Clone)]
 pub(super) struct Activity(Rc<State>);
 
@@ -82,7 +82,7 @@ impl Activity {
         self.begin_anew();
     }
 
-    /// Whether a request has come whose answer has not been handed over whole.
+    /// Returns true if a request has come whose answer has not been handed over whole.
     pub(super) fn is_engaged(&self) -> bool {
         self.0.engaged.get()
     }

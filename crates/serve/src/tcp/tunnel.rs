@@ -27,10 +27,10 @@ const MAX_UNREAD: usize = 64 << 10;
 /// Bytes that are read at once.
 const READ_BYTES: usize = 8 << 10;
 
-/// How long the client has to close its half once the service has ended the stream.
+/// Time that the client has to close its half once the service has ended the stream.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// What comes from the client, for a request that may open a tunnel.
+/// The client's bytes, for a request that may open a tunnel.
 pub(super) struct Incoming {
     upload: Upload,
     /// At most one message: the service has read something.
@@ -40,8 +40,9 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    /// Of a request that asks for a WebSocket, if it does. Takes hyper's own offer out of it: hyper would
-    /// give the stream to other threads, and this one is bound to its worker.
+    /// Makes one for a request that asks for a WebSocket; `None` for others. Takes hyper's own offer out
+    /// of the request: hyper would give the stream to other threads, and this one is bound to its
+    /// worker.
     pub(super) fn of<B: http_body::Body>(request: &mut Request<B>) -> Option<Self> {
         let upgradable = request.extensions_mut().remove::<OnUpgrade>().is_some();
         if !upgradable || !is_handshake(request) || !request.body().is_end_stream() {
@@ -66,12 +67,12 @@ impl Incoming {
 pub(super) struct Relay<S> {
     stream: S,
     incoming: Incoming,
-    /// What the service writes.
+    /// The bytes that the service writes.
     outgoing: Body,
     activity: Activity,
     /// Counts what waits for the service, and what waits for the client.
     held: Held,
-    /// What the service has written and the stream has not taken.
+    /// Bytes that the service has written and the stream has not taken.
     chunk: Bytes,
     unflushed: bool,
     /// The client has closed its half.

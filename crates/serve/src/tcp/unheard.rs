@@ -1,5 +1,5 @@
-//! The answer to a head over HTTP/1.1 that is not heard to its end, for it is too large or comes too slowly: hyper, which
-//! would answer the one by itself and the other not at all, is gone by then.
+//! The answer to a head over HTTP/1.1 that is not read to its end, for it is too large or comes too slowly: hyper,
+//! which would answer the first and not the second, is gone by then.
 
 use crate::request::body::Body;
 use bytes::BytesMut;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
-/// How long the client may take to take it.
+/// Time that the client may take to receive the answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Writes a response's head over HTTP/1.1 (RFC 9112 section 4).

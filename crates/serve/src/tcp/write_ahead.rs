@@ -66,12 +66,12 @@ impl WriteAhead {
         self.count();
     }
 
-    /// Whether as much is held as may be, by the client or by all.
+    /// Returns true if as much is held as may be, by the client or by all.
     pub(super) fn is_scarce(&self) -> bool {
         self.0.worker.is_full()
     }
 
-    /// Whether the body has to wait until the client has taken something; wakes it then.
+    /// Returns true if the body has to wait until the client has taken something; wakes its task then.
     pub(super) fn must_wait(&self, cx: &Context<'_>) -> bool {
         let waits = self.is_scarce() && (self.unsent() > 0 || self.0.buffered.get());
         if waits {
@@ -113,7 +113,7 @@ impl WriteAhead {
 
 /// A stream that may hold bytes that were written to it.
 pub(super) trait Buffering {
-    /// Whether it holds any.
+    /// Returns true if the stream holds such bytes.
     fn is_buffering(&self) -> bool;
 }
 
@@ -203,7 +203,7 @@ mod tests {
         Context::from_waker(Waker::noop())
     }
 
-    /// What TLS is: holds what was written to it until it is flushed.
+    /// A stream like TLS: holds what was written to it until it is flushed.
     struct Buffer {
         holds: bool,
         blocked: Rc<Cell<bool>>,

@@ -27,12 +27,12 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::Context;
 
-/// What a connection has to answer. Bounded by the engine's limit of concurrent streams.
+/// Exchanges of a connection that have to be answered. Bounded by the engine's limit of concurrent streams.
 pub(super) struct Answers {
     exchanges: Exchanges<HeadId, StreamId>,
     pending: PendingWork<StreamId>,
     probe: Rc<TcpPathSampler>,
-    /// It is to be found out when the client has what was said.
+    /// True if the acknowledgement of what was sent is to be watched for.
     watch: bool,
 }
 
@@ -59,7 +59,7 @@ impl Answers {
         self.pending.poll(cx)
     }
 
-    /// Whether nothing is going on.
+    /// Returns true if no exchange is in progress.
     pub(super) fn is_idle(&self) -> bool {
         !self.exchanges.is_sending() && self.pending.is_idle()
     }
@@ -297,7 +297,7 @@ impl Drop for Answers {
     }
 }
 
-/// What is done with a request.
+/// The answer to a request: a refusal, a prepared response, or that of the service.
 enum Step {
     Refuse(Response<Body>),
     Send(Prepared),
@@ -371,7 +371,8 @@ impl Carrier for Http2Carrier<'_, '_> {
         }
     }
 
-    /// What the windows don't take is not read; after each frame the scheduler says whose turn it is.
+    /// Returns the send window's room, once: what the windows don't take is not read, and after each frame the
+    /// scheduler chooses the next stream.
     fn room(&self, stream: StreamId, again: bool) -> Option<usize> {
         (!again).then(|| self.turn.send_capacity(stream))
     }

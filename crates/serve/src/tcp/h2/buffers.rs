@@ -1,4 +1,4 @@
-//! What the connections of a worker share: one is worked on at a time.
+//! Buffers that the connections of a worker share: one connection is worked on at a time.
 
 use crate::files::FileCache;
 use crate::held::HeldBytes;
@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// What is read at once.
+/// Bytes that are read at once.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// The buffers of a worker, with what answers its requests.
@@ -44,7 +44,7 @@ impl WorkerBuffers {
         self.now = self.clocks.instant;
     }
 
-    /// How much a connection may say before it sends; `held`: its client's.
+    /// Returns the number of bytes that a connection may encode before it sends; `held`: its client's.
     pub(super) fn send_bytes(held: &HeldBytes) -> usize {
         if held.is_full() {
             super::SCARCE_SEND_BYTES

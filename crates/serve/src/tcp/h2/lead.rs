@@ -1,10 +1,10 @@
-//! How far a connection is ahead of its path.
+//! The lead of a connection over its path: bytes that are encoded before the path takes them.
 //!
-//! What is said can't be overtaken any more, by however urgent a response (RFC 9218): neither what the
-//! kernel holds nor what TLS has encrypted. So as much is said ahead as the path takes in some
-//! milliseconds: little on slow paths, and on fast ones what makes system calls few. How fast a path is shows
-//! when the socket is full: in how much it takes again, and after what time. The time is the path's and the
-//! worker's, so a busy worker that comes late has more ahead, and its sockets don't run dry.
+//! Encoded bytes can't be overtaken any more, by however urgent a response (RFC 9218): neither what the kernel holds
+//! nor what TLS has encrypted. So as much is encoded ahead as the path takes in some milliseconds: little on slow
+//! paths, and on fast ones what makes system calls few. The speed of a path shows when the socket is full: in the bytes
+//! that it takes again, and the time until then. The time is the path's and the worker's, so a busy worker that comes
+//! late has more ahead, and its sockets don't run dry.
 
 use super::SEND_BYTES;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ const LONGEST: Duration = Duration::from_millis(16);
 /// No less than what leaves in this one: by the factor of 2, or the lead would swing.
 const SHORTEST: Duration = Duration::from_millis(8);
 
-/// How much a connection says before it sends, and how much its socket takes before its path does.
+/// The number of bytes that a connection encodes before it sends, and that its socket takes before its path does.
 #[derive(Debug)]
 pub(super) struct Lead {
     /// The kernel's part, in bytes: it says that there is room when half of it has left.
@@ -31,9 +31,9 @@ pub(super) struct Lead {
     own: usize,
     /// Since when the socket is full.
     full: Option<Instant>,
-    /// How long it was, until it had room; and what it has taken since.
+    /// Time for which the socket was full, until it had room; and the bytes that it has taken since.
     left: Option<(Duration, usize)>,
-    /// What the kernel was told.
+    /// The limit that the kernel was given last.
     told: Option<usize>,
 }
 
@@ -50,7 +50,7 @@ impl Default for Lead {
 }
 
 impl Lead {
-    /// How many bytes may be said before they are sent: from 16 to 256 KiB.
+    /// Returns the number of bytes that may be encoded before they are sent: from 16 to 256 KiB.
     pub(super) fn bytes(&self) -> usize {
         self.own.min(SEND_BYTES)
     }
@@ -91,7 +91,7 @@ impl Lead {
         (self.full, self.left) = (None, None);
     }
 
-    /// What the kernel's part should be, if so many bytes leave it in so long a time.
+    /// Returns the kernel's part for a path on which so many bytes leave it in so long a time.
     fn measured(&self, time: Duration, bytes: usize) -> usize {
         // Bytes a second; infinite when no time has passed.
         let rate = bytes as f64 / time.as_secs_f64();
@@ -105,7 +105,7 @@ impl Lead {
         }
     }
 
-    /// What the kernel has to know and does not: how many bytes it may hold that it has not sent.
+    /// Returns the limit of unsent bytes in the kernel, if it has changed since it was last returned.
     pub(super) fn news(&mut self) -> Option<usize> {
         let news = (self.told != Some(self.kernel)).then_some(self.kernel);
         self.told = Some(self.kernel);
@@ -131,8 +131,8 @@ mod tests {
 
     const MBIT: f64 = 1e6 / 8.0;
 
-    /// What the kernel may hold once it has settled, of a path of so many bytes a second and a worker that
-    /// comes so long after there is room.
+    /// Returns the bytes that the kernel may hold once the lead has settled, for a path of so many bytes a second and a
+    /// worker that comes so long after there is room.
     fn over(path: f64, late: Duration) -> usize {
         let (mut lead, mut now) = (Lead::default(), Instant::now());
         let mut last = [0; 4];

@@ -17,9 +17,8 @@ use tokio::net::TcpStream;
 /// Slices of one system call; the kernel takes up to 1,024.
 const MAX_SLICES: usize = 128;
 
-/// How much of a connection's beginning is sent in short records, in bytes: about the initial window of
-/// ten segments (RFC 6928). A record is of no use before its end has come, and one of 16 KB has its
-/// end in the second round trip.
+/// Bytes of a connection's beginning that are sent in short records: about the initial window of ten segments (RFC
+/// 6928). A record is of no use before its end has come, and one of 16 KB has its end in the second round trip.
 const BEGINNING: usize = 16 << 10;
 
 /// After so long without a send a connection begins again: the kernel takes its window back to the initial one
@@ -29,7 +28,7 @@ const REST: Duration = Duration::from_secs(1);
 /// The plain text of a short record, in bytes: with what TLS adds it fits a segment of any usual path.
 const SHORT_RECORD: usize = 1_300;
 
-/// What a peer may go on sending while its connection is closed.
+/// Bytes that a peer may go on sending while its connection is closed.
 const MAX_DISCARDED: usize = 1 << 20;
 
 pub(super) struct Transport {
@@ -42,13 +41,13 @@ struct Tls {
     session: ServerConnection,
     /// Bytes of records that are not sent, but for what encryption adds.
     unsent: usize,
-    /// What is left of the [`BEGINNING`].
+    /// Bytes that remain of the [`BEGINNING`].
     beginning: usize,
-    /// When something was last said.
+    /// Time at which something was last sent.
     said: Instant,
 }
 
-/// What came.
+/// The result of a receive.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Received {
     /// Bytes of the buffer.
@@ -113,7 +112,7 @@ impl Transport {
         }
     }
 
-    /// Whether TLS holds records that are not sent.
+    /// Returns true if TLS holds records that are not sent.
     pub(super) fn wants_write(&self) -> bool {
         self.tls
             .as_ref()
