@@ -17,7 +17,7 @@ struct Site {
     files: Files,
 }
 
-/// What came back, read to its end.
+/// An answer, read to its end.
 struct Answer {
     status: u16,
     headers: HeaderMap,

@@ -1,4 +1,4 @@
-//! What is in a folder, as a page and as JSON.
+//! Listings of folders, as a page and as JSON.
 
 use super::{Answer, Site};
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, VARY};

@@ -1,4 +1,4 @@
-//! What the options of files change: index, fallback, clean URLs, error pages, fields.
+//! Effects of the options of files: index, fallback, clean URLs, error pages, fields.
 
 use super::Site;
 use crate::{Error, Files, FilesOptions, HeaderRule};

@@ -1,4 +1,4 @@
-//! What every response says, whatever answers.
+//! Fields that every response has, whatever answers.
 
 use super::*;
 use crate::clients::{Clients, Transport};
@@ -30,7 +30,7 @@ const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 struct Site {
     responder: Rc<Responder>,
     clients: Clients,
-    /// What the next connection's transport has counted.
+    /// The counters of the next connection's transport.
     counters: Cell<Option<Counters>>,
     _dir: tempfile::TempDir,
 }

@@ -67,7 +67,7 @@ fn setup(dir: &std::path::Path) -> Arc<Setup> {
     })
 }
 
-/// What the drivers of a worker share.
+/// State that the drivers of a worker share.
 struct Worker {
     buffers: Rc<RefCell<WorkerBuffers>>,
     clients: Clients,
@@ -98,7 +98,7 @@ fn worker(setup: &Setup, max_held: usize) -> Worker {
     }
 }
 
-/// What a client with wide windows sends that asks for a file `times` times at once.
+/// Returns the bytes of a client with wide windows that asks for a file `times` times at once.
 fn greedy(file: &str, times: u32) -> Vec<u8> {
     asking(file, times, 1 << 30)
 }
