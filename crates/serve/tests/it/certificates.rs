@@ -1,5 +1,5 @@
-//! What clients see of the certificate: the OCSP response beside it, its replacement while
-//! connections go on, and sessions that are resumed without it.
+//! The certificate as clients see it: the OCSP response beside it, its replacement while connections go
+//! on, and sessions that are resumed without it.
 
 use crate::common::ocsp::{self, Says};
 use crate::common::{Recorder, Running, get, h1, h2, h3::H3, read, soon};

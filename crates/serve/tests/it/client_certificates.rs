@@ -24,7 +24,7 @@ use tokio_rustls::client::TlsStream;
 
 const NAMES: [&str; 3] = ["closed.test", "maybe.test", "open.test"];
 
-/// What a client connects by.
+/// The protocol, and version of TLS, over which a client connects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     Http1OverTls12,
@@ -123,7 +123,7 @@ struct Bench {
     guests: Authority,
 }
 
-/// What a site is told of its client.
+/// Returns the client as its site is told of it.
 async fn who(request: axum::extract::Request) -> String {
     match request.extensions().get::<ClientCertificate>() {
         Some(it) => format!("{} {}", it.subject(), it.fingerprint()),

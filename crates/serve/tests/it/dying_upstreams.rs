@@ -55,7 +55,7 @@ struct Origin {
     living: Mutex<Vec<Weak<TcpStream>>>,
     is_dead: AtomicBool,
     is_mortal: bool,
-    /// How often each request was handled, at all servers together.
+    /// Times that each request was handled, at all servers together.
     handled: Arc<Vec<AtomicU32>>,
     random: Mutex<Random>,
 }
@@ -218,7 +218,7 @@ impl Client {
     }
 }
 
-/// What became of the requests of one kind.
+/// Outcomes of the requests of one kind.
 #[derive(Debug, Default, Clone, Copy)]
 struct Tally {
     answered: usize,

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// Bytes of the unwanted bodies: within the first packet, within the windows, beyond them.
 const SIZES: [usize; 3] = [1, 200_000, 5_000_000];
 
-/// How often each is tried: a race shows now and then.
+/// Times that each is tried: a race shows now and then.
 const TIMES: usize = 10;
 
 fn service() -> Running {

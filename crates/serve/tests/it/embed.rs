@@ -158,7 +158,7 @@ async fn services_need_not_be_sync() {
     }
 }
 
-/// What a handler sees of a request is the same over all protocols but for the form of its target.
+/// A handler sees the same of a request over all protocols, but for the form of its target.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_names_its_host_and_its_version_over_every_protocol() {
     async fn seen(version: Version, uri: Uri, fields: HeaderMap) -> String {
@@ -416,7 +416,7 @@ async fn a_port_in_use_is_reported_when_the_server_is_awaited() {
     assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
 }
 
-/// What was sent before must not pass for the whole body.
+/// The bytes sent before must not pass for the whole body.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_body_whose_runtime_shuts_down_is_cut_off() {
     let runtime = multi_threaded();

@@ -1,4 +1,4 @@
-//! How connections and the server end: graceful stop, its limit, and time-outs.
+//! Ends of connections and of the server: graceful stop, its limit, and time-outs.
 
 use crate::common::{Running, get, h1, h2, h3::H3, large, read, soon};
 use std::time::{Duration, Instant};

@@ -34,7 +34,7 @@ fn run(serve: impl FnOnce(Options) -> Serve + Send + 'static) -> Running {
     Running::embedded(runtime.unwrap(), serve)
 }
 
-/// What curl prints: the body, then the status and the version on a line of their own.
+/// Returns the output of curl: the body, then the status and the version on a line of their own.
 fn curl(server: &Running, path: &str, arguments: &[&str]) -> String {
     let mut curl = Command::new("curl");
     curl.args(["-sSk", "-m", "20", "-w", "\n%{http_code} %{http_version}"]);

@@ -242,7 +242,7 @@ async fn every_option_of_files_has_the_same_effect_everywhere() {
     }
 }
 
-/// What `/a` and, as a part, `/b` hold over each protocol.
+/// Returns the contents of `/a` and, as a part, of `/b` over each protocol.
 async fn contents(server: &Running) -> Vec<Bytes> {
     let mut found = Vec::new();
     let mut over_1 = h1::<Empty<_>>(server.connect_tls(&[b"http/1.1"]).await).await;

@@ -25,7 +25,7 @@ fn overwrite(server: &Running) {
     file.write_all_at(&other, 0).unwrap();
 }
 
-/// What came of a response that was overwritten: a beginning of the former version, and not all of it.
+/// Checks a response whose file was overwritten: a beginning of the former version, and not all of it.
 fn check_cut_off(protocol: &str, came: &[u8]) {
     assert!(came.len() < LARGE, "{protocol}: {} bytes came", came.len());
     assert!(

@@ -182,7 +182,7 @@ async fn behind_a_proxy_that_terminates_tls_requests_are_of_the_scheme_https() {
     }
 }
 
-/// What hides behind a message that two parsers end at different places is never answered.
+/// A request that hides behind a message which two parsers end at different places is never answered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_smuggled_behind_a_request() {
     let server = Running::clear(|_| {});

@@ -1,4 +1,4 @@
-//! What a server tells of itself: figures, what is known of clients, certificates.
+//! Reports of a server about itself: figures, what is known of clients, certificates.
 
 use crate::common::h3::H3;
 use crate::common::{LARGE, Running, get, h1, h2, read, soon};

@@ -9,7 +9,7 @@ use std::num::NonZeroUsize;
 /// With this many workers three of four moves would end a connection that nobody steers.
 const WORKERS: NonZeroUsize = NonZeroUsize::new(4).unwrap();
 
-/// How often a client moves in a download.
+/// Times that a client moves in a download.
 const MOVES: usize = 10;
 
 fn start(steering: Steering, server_id: &str) -> Running {

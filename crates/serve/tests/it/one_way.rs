@@ -18,7 +18,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// What is asked, and what is looked for in the log.
+/// A request, and the text to look for in the log.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
     pub(crate) method: Method,
@@ -27,7 +27,7 @@ pub(crate) struct Case {
     body: &'static str,
 }
 
-/// What came back.
+/// The parts of a response that are compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -48,7 +48,7 @@ pub(crate) enum By {
     Service,
 }
 
-/// How often each is asked: newly, from the cache, and as a repetition of the one before.
+/// Times that each is asked: newly, from the cache, and as a repetition of the one before.
 pub(crate) const TIMES: usize = 3;
 
 /// The time of change of all files: their validators are the same in every folder.

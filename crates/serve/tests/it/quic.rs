@@ -1,5 +1,5 @@
-//! What QUIC does below HTTP/3, over real sockets: Retry, a flood of clients that don't go on, stateless
-//! resets and ECN.
+//! QUIC below HTTP/3, over real sockets: Retry, a flood of clients that don't go on, stateless resets
+//! and ECN.
 
 use crate::common::{LARGE, Running};
 use altway_http3::{
@@ -157,7 +157,8 @@ impl Client {
         }
     }
 
-    /// How the connection ends by what the server says, deaf to timers.
+    /// Returns the reason for which the server closes the connection within `time`, without handling
+    /// timers.
     fn end_within(&mut self, time: Duration) -> Option<CloseReason> {
         let deadline = Instant::now() + time;
         while Instant::now() < deadline {
@@ -236,7 +237,7 @@ fn a_hand_shake_over_quic_has_its_time_as_one_over_tcp() {
     assert!(!Client::connect(&server).was_asked());
 }
 
-/// Its client has not noticed: it was asleep.
+/// The connection's client has not noticed: it was asleep.
 #[test]
 fn a_connection_that_the_server_has_forgotten_is_reset() {
     let server = start(|options| options.limits.idle_timeout = Duration::from_millis(300));
@@ -274,7 +275,7 @@ fn datagrams_over_loopback_are_as_large_as_it_carries_and_the_client_takes() {
     }
 }
 
-/// Who stops setting marks has not been told of them by the other side.
+/// A side that no longer sets marks was not told of them by the other side.
 #[test]
 fn either_side_reads_and_tells_the_others_marks() {
     let server = start(|_| {});

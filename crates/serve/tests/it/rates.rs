@@ -1,4 +1,4 @@
-//! How fast requests of one client may come: over every protocol together, and refused alike.
+//! Rates at which requests of one client may come: over every protocol together, and refused alike.
 
 use crate::common::{Running, get, get_over, h1, h2, h3::H3, read, soon};
 use altway_serve::{Policy, Site};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::net::TcpSocket;
 
-/// What a refusal says, without what belongs to the protocol.
+/// Returns the fields of a refusal, without those that belong to the protocol.
 fn said(headers: &HeaderMap) -> Vec<(String, String)> {
     let mut fields: Vec<_> = headers
         .iter()

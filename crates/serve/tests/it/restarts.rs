@@ -22,7 +22,7 @@ const ATTEMPTS: usize = 200;
 /// The worker whose panics are asked for.
 const FIRST: &str = "worker-0";
 
-/// How often `/wait` repeats its answer: more than every window, so that the client must be heard.
+/// Times that `/wait` repeats its answer: more than every window, so that the client must acknowledge.
 const TIMES: usize = 500_000;
 
 /// More than any test takes.

@@ -1,4 +1,4 @@
-//! What a client's connections show decides what it is offered next, and is kept over a restart.
+//! Tests that a client's connections decide what it is offered next, also after a restart.
 
 use crate::common::access_log::Lines;
 use crate::common::{Running, alt_svc, get, h1, h2, h3::H3, read, soon};
@@ -17,8 +17,8 @@ const FIREFOX: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:153.0) Gecko/20100101 
 /// Bytes of a download that shows the rate of any path to loopback.
 const BULK: u64 = 64 << 20;
 
-/// Whether a later prediction rests on what an earlier one rested on. Each visit in between is a sample of the path as
-/// well and moves its estimate a little; nothing learnt would predict less than 5 %.
+/// Returns true if a later prediction rests on what an earlier one rested on. Each visit in between is a sample of the
+/// path as well and moves its estimate a little; nothing learnt would predict less than 5 %.
 fn is_remembered(earlier: f64, later: f64) -> bool {
     (earlier - later).abs() < 5.0 + earlier / 4.0
 }
@@ -60,8 +60,8 @@ impl Logged {
         Self { server, lines }
     }
 
-    /// How much longer HTTP/3 is predicted to take, in percent, by what a small response on a new connection over
-    /// HTTP/2 was decided by.
+    /// Returns how much longer, in percent, HTTP/3 is predicted to take by the decision of a small response on a new
+    /// connection over HTTP/2.
     async fn predicted(&self) -> f64 {
         // A path of its own, as lines of downloads may still be on their way.
         let asked = |text: &str| -> Vec<String> {

@@ -43,7 +43,7 @@ async fn idle(server: &Running, last: u8) -> H2 {
     client
 }
 
-/// Whether the server closes a connection on which nothing is said.
+/// Returns true if the server closes a connection on which nothing is sent.
 async fn is_closed(stream: &mut TcpStream) -> bool {
     let mut byte = [0];
     let read = tokio::time::timeout(Duration::from_secs(5), stream.read(&mut byte)).await;

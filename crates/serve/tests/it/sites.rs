@@ -183,7 +183,8 @@ async fn a_site_that_cannot_be_served_changes_nothing() {
     assert_eq!(answer, (200, "index.html of a".into()));
 }
 
-/// What began before the change ends under it: a file of the former folder is sent to its last byte.
+/// An exchange that began before the change ends under it: a file of the former folder is sent to its
+/// last byte.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_download_goes_on_when_its_site_is_replaced() {
     let folders = folders();

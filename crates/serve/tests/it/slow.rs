@@ -50,7 +50,7 @@ fn upload(bytes: usize, step: usize) -> Request<impl Content + Unpin> {
         .unwrap()
 }
 
-/// What was counted of a kind, once it is as much.
+/// Waits until a kind of incident was counted `count` times.
 fn wait_for(server: &Running, kind: &str, count: u64) {
     let give_up = Instant::now() + Duration::from_secs(10);
     loop {

@@ -16,13 +16,13 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Builder;
 use tokio::sync::Mutex;
 
-/// How long a server that was replaced goes on as before.
+/// Time for which a server that was replaced goes on as before.
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// More than any test takes.
 const GRACE: Duration = Duration::from_secs(120);
 
-/// Where the servers of a test meet, and how each is set up.
+/// The folder in which the servers of a test meet, and the way each is set up.
 struct Row {
     dir: tempfile::TempDir,
     steering: Steering,
@@ -125,7 +125,7 @@ fn read_slowly(mut client: H3, stream: StreamId) -> Vec<u8> {
     body
 }
 
-/// Who answers a new connection over each protocol.
+/// Returns the name of the server that answers a new connection over each protocol.
 async fn who(server: &Running) -> [String; 3] {
     let mut over_h1 = h1(server.connect_tls(&[]).await).await;
     let mut over_h2 = h2(server.connect_tls(&[b"h2"]).await).await;
@@ -416,7 +416,7 @@ fn a_client_of_a_server_that_was_replaced_may_move() {
     }
 }
 
-/// Its client would wait for the idle time-out else.
+/// Without the reset, the connection's client would wait for the idle time-out.
 #[test]
 fn a_connection_that_ended_with_its_server_is_reset_by_the_next() {
     let row = Row::default();
