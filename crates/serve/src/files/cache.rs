@@ -383,8 +383,8 @@ impl FileCache {
 
     /// Bytes from the beginning of `range` on, at most `limit`.
     ///
-    /// What is asked for in large parts is kept for others; where there is no room for that it is read for
-    /// this response alone.
+    /// Large parts that are asked for are kept for others; where there is no room for that they are read for this
+    /// response alone.
     ///
     /// # Errors
     /// The file can't be read, or is another than it was.

@@ -89,7 +89,7 @@ impl Codings {
         self.0 == 0
     }
 
-    /// Those that are not in `other`.
+    /// Returns the codings that are not in `other`.
     pub(super) fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }

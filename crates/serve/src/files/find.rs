@@ -1,4 +1,4 @@
-//! Which file answers a path: itself, the index of a folder, a page without its ending, or none.
+//! The file that answers a path: itself, the index of a folder, a page without its ending, or none.
 
 use super::open::{Found, Opened, Refusal};
 use super::path::{Asked, encode};

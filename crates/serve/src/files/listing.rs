@@ -50,7 +50,7 @@ struct Entry {
     modified: SystemTime,
 }
 
-/// Which form of a listing is asked for.
+/// The form of a listing that is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Html,

@@ -48,7 +48,7 @@ impl Opened {
     }
 }
 
-/// Why there is no file to answer with.
+/// Reasons for which there is no file to answer with.
 #[derive(Debug)]
 pub(crate) enum Refusal {
     /// The file has another path: with a slash for a directory, without an ending for a page.

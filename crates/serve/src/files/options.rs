@@ -77,7 +77,7 @@ impl Default for FilesOptions {
     }
 }
 
-/// Why options of files can't be used.
+/// Reasons for which options of files can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidFilesOptions {

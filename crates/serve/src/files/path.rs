@@ -15,16 +15,16 @@ pub(crate) struct BadPath;
 /// Such names keep what was never meant for clients: `.git`, `.env`, `.htpasswd`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hidden {
-    /// They are as if they were not there, but for `.well-known` at the top (RFC 8615).
+    /// Such names are treated as absent, but for `.well-known` at the top (RFC 8615).
     Absent,
-    /// They are served like others.
+    /// Such names are served like others.
     Served,
 }
 
 /// The folder of RFC 8615, to which clients go by themselves: for certificates, contacts, policies.
 const WELL_KNOWN: &str = ".well-known";
 
-/// Which file is asked for, relative to the served directory.
+/// The file that is asked for, relative to the served directory.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
     /// Names joined by slashes; empty for the directory itself. No `.`, no `..`.

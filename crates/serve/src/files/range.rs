@@ -13,7 +13,7 @@ const MAX_RANGES: usize = 16;
 /// 15.3.7.2).
 const OVERHEAD: u64 = 128;
 
-/// Which part of a representation to send.
+/// The part of a representation to send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Range {
     /// All of it.

@@ -181,7 +181,7 @@ fn unsatisfiable(size: u64) -> Response<Body> {
     response
 }
 
-/// By the file name's extension; text is said to be UTF-8.
+/// Returns the media type by the file name's extension; text is said to be UTF-8.
 pub(super) fn content_type(name: &Path) -> HeaderValue {
     let kind = mime_guess::from_path(name).first_or_octet_stream();
     let is_text =

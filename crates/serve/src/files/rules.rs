@@ -29,10 +29,10 @@ const RESERVED: [HeaderName; 16] = [
     HeaderName::from_static("keep-alive"),
 ];
 
-/// Which files a [`HeaderRule`] is for, by their paths beneath the root with a slash before them: `/a/file`
-/// (that path), `/folder/*` (all that begin with it), `*.ext` (all that end with it). Paths are meant
-/// decoded. A file also goes by the paths that lead to it otherwise: the index of a folder by the folder's,
-/// and with clean URLs `/about.html` by `/about`.
+/// The files that a [`HeaderRule`] is for, by their paths beneath the root with a slash before them: `/a/file` (that
+/// path), `/folder/*` (all that begin with it), `*.ext` (all that end with it). Paths are meant decoded. A file also
+/// goes by the paths that lead to it otherwise: the index of a folder by the folder's, and with clean URLs
+/// `/about.html` by `/about`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathPattern(Kind);
 

@@ -16,9 +16,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The compressed forms of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Variants {
-    /// Those that lie beside it.
+    /// Codings of the forms that lie beside the file.
     pub(super) ahead: Codings,
-    /// Those that can be made of it, and don't lie beside it.
+    /// Codings of the forms that can be made of the file, and don't lie beside it.
     pub(super) made: Codings,
 }
 

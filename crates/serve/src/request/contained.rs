@@ -23,7 +23,7 @@ impl<T> Contained<T> {
     /// Calls `act` with the value.
     ///
     /// # Errors
-    /// It panics, or has before.
+    /// `act` panics, or a former call has.
     pub(crate) fn call<R>(&mut self, act: impl FnOnce(&mut T) -> R) -> Result<R, BoxError> {
         let value = self.0.as_mut().ok_or("panicked before")?;
         let called = contain(|| act(value));
@@ -50,7 +50,7 @@ impl<T> Drop for Contained<T> {
 /// Calls `act`, whose panic is an error.
 ///
 /// # Errors
-/// It panics.
+/// `act` panics.
 pub(crate) fn contain<R>(act: impl FnOnce() -> R) -> Result<R, BoxError> {
     catch_unwind(AssertUnwindSafe(act)).map_err(|panic| panicked(&*panic))
 }

@@ -28,7 +28,7 @@ pub(crate) struct Prepared {
 /// The latest request of a connection that was answered so.
 pub(crate) struct Latest<I> {
     id: Option<I>,
-    /// That of the snapshot by which it was answered.
+    /// The number of the snapshot by which it was answered.
     snapshot: u64,
     entry: Weak<Entry>,
     pub(super) host: HostIndex,

@@ -1,9 +1,9 @@
 //! Tunnels: a byte stream in both directions between a client and a service, in place of a request's
 //! body and a response's (RFC 6455, RFC 8441, RFC 9220).
 //!
-//! What comes from the client is a [`RequestBody`], with its back-pressure. What goes to the client waits
-//! in a [`Pipe`], of which the service has one end, the [`Tunnel`], and the connection the other, the
-//! [`Outlet`], which is sent as a response's body is.
+//! The client's bytes are a [`RequestBody`], with its back-pressure. Those to the client wait in a [`Pipe`], of which
+//! the service has one end, the [`Tunnel`], and the connection the other, the [`Outlet`], which is sent as a response's
+//! body is.
 
 use crate::RequestBody;
 use crate::request::body::BodyMemory;
@@ -33,7 +33,7 @@ const MAX_PIPE: usize = 64 << 10;
 /// [`Limits::idle_timeout`](crate::Limits::idle_timeout), or the client has taken nothing of what waits for
 /// it for so long.
 ///
-/// What is written is handed to the connection at once: there is nothing to flush.
+/// Writing hands bytes to the connection at once: there is nothing to flush.
 #[derive(Debug)]
 pub struct Tunnel {
     incoming: RequestBody,
@@ -130,7 +130,7 @@ impl AsyncWrite for Tunnel {
 #[derive(Debug)]
 struct Pipe {
     stage: Stage,
-    /// On their way to the client; [`MAX_PIPE`] at most.
+    /// Bytes on their way to the client; [`MAX_PIPE`] at most.
     bytes: BytesMut,
     /// The service writes no more.
     finished: bool,

@@ -61,7 +61,7 @@ struct Offer {
     accept: Option<HeaderValue>,
 }
 
-/// Why there is no tunnel.
+/// Reasons for which there is no tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UpgradeError {

@@ -23,7 +23,7 @@ use tokio::sync::mpsc::UnboundedSender;
 #[derive(Debug)]
 pub struct RequestBody(Source);
 
-/// Why a request's body ended before its end.
+/// Errors by which a request's body ends before its end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestBodyError {

@@ -6,21 +6,21 @@
 //! kernel tells when it last heard of the peer, which makes a look that is late exact again, unless the
 //! peer has said something else since.
 //!
-//! What it costs is bounded by asking seldom: once in [`PAUSE`], and after more than the first flight. Left to
-//! others: reading the counters (`measured`), and when to ask (`selection`).
+//! The cost is bounded by asking seldom: once in [`PAUSE`], and after more than the first flight. Left to others:
+//! reading the counters (`measured`), and when to ask (`selection`).
 
 use altway_socket::TcpInfo;
 use std::time::{Duration, Instant};
 
-/// From the beginning of one measurement to the next on a connection at least. With two or three looks
-/// each that is a dozen a second of a connection that never rests, of some microseconds with the wake.
+/// Time between the beginnings of two measurements on a connection, at least. With two or three looks each that is a
+/// dozen a second of a connection that never rests, of some microseconds with the wake.
 pub(super) const PAUSE: Duration = Duration::from_millis(250);
 
-/// After so many looks in vain it is given up: the peer takes nothing any more, or the connection says
+/// Looks in vain after which the watch is given up: the peer acknowledges nothing any more, or the connection sends
 /// more and more.
 pub(super) const MAX_LOOKS: u32 = 32;
 
-/// From a look to the next, whatever the path.
+/// Bounds of the time from a look to the next, whatever the path.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
@@ -28,9 +28,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Watch {
     began: Instant,
-    /// So much has to be acknowledged: what was written at the first look.
+    /// Bytes that have to be acknowledged: those written at the first look.
     target: Option<u64>,
-    /// Until then it was not.
+    /// Time of the latest look at which they were not.
     looked: Instant,
 }
 

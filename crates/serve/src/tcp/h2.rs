@@ -40,7 +40,7 @@ use transport::Transport;
 /// the bytes that a connection may hold unsent before it reads no more.
 const SEND_BYTES: usize = 256 << 10;
 
-/// The same when the worker's connections hold as much as they may.
+/// Bytes that one send takes when the worker's connections hold as much as they may.
 const SCARCE_SEND_BYTES: usize = 16 << 10;
 
 /// Bytes that are read at once then.
@@ -112,7 +112,7 @@ pub(super) struct Driver {
     backlog: Vec<u8>,
     /// There is input that no event of the socket will tell of.
     more: bool,
-    /// Until when what is left to say of a connection that is over may still leave.
+    /// Time until which the remaining output of a connection that is over may still leave.
     giving_up: Option<Instant>,
     /// The peer has closed its half.
     ended: bool,
@@ -137,7 +137,7 @@ enum Progress {
     Over,
 }
 
-/// Why a turn is taken.
+/// Reasons for which a turn is taken.
 #[derive(Default)]
 struct Wake {
     readable: bool,

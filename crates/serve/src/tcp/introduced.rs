@@ -1,8 +1,8 @@
 //! The header by which a proxy says whose connection it passes on: the PROXY protocol, version 2.
 //!
-//! It is binary, stands before all else, and says its length, so that not a byte more is read than it has. Version 1,
-//! which is text, and whatever else comes in its place are refused: a proxy of a trusted network says who its client
-//! is, or is not listened to.
+//! The header is binary, stands before all else, and gives its length, so that not a byte more is read than it has.
+//! Version 1, which is text, and whatever else comes in its place are refused: a proxy of a trusted network names its
+//! client, or is not served.
 
 use proxy_header::{ParseConfig, ProxyHeader};
 use std::io;

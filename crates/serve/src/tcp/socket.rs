@@ -75,7 +75,7 @@ impl Activity {
         }
     }
 
-    /// From now on a request is there, or its answer handed over.
+    /// Notes that a request is there (`true`), or that its answer is handed over.
     pub(super) fn engaged(&self, engaged: bool) {
         self.0.engaged.set(engaged);
         self.answering(engaged);
@@ -87,7 +87,7 @@ impl Activity {
         self.0.engaged.get()
     }
 
-    /// From now on the client waits for us, or no longer.
+    /// Notes that the client waits for the server (`true`), or no longer.
     pub(super) fn answering(&self, answering: bool) {
         if self.0.answering.replace(answering) != answering {
             self.begin_anew();

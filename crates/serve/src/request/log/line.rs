@@ -21,7 +21,7 @@ pub(crate) struct LoggedHead {
     host: Option<Box<str>>,
     referer: Option<Box<str>>,
     agent: Option<Box<str>>,
-    /// That of the client, where its site asks for one.
+    /// The client's certificate, where its site asks for one.
     certificate: Option<ClientCertificate>,
 }
 

@@ -1,7 +1,6 @@
 //! Requests in, responses out: what the engine's events mean to the server.
 //!
-//! Who answers a request is found out by [`Requests`], and what follows is done by [`Exchanges`], as on the other
-//! protocols.
+//! [`Requests`] finds out who answers a request, and [`Exchanges`] does what follows, as on the other protocols.
 
 use super::WorkerBuffers;
 use crate::RequestBody;
@@ -178,8 +177,8 @@ impl Answers {
         true
     }
 
-    /// The client sends nothing more, and may be gone: what waits, for it or for a service, ends.
-    /// What is there and fits the windows is sent.
+    /// Notes that the client sends nothing more, and may be gone: exchanges that wait, for it or for a service, end.
+    /// Content that is there and fits the windows is sent.
     pub(super) fn input_ended(&mut self, turn: &mut Turn<'_>, buffers: &WorkerBuffers) {
         for stream in self.pending.unfinished() {
             turn.reset_stream(stream, Code::CANCEL);

@@ -21,7 +21,7 @@ pub(in crate::tcp) struct WorkerBuffers {
     pub(super) responder: Rc<Responder>,
     /// Time of this turn.
     pub(super) now: Instant,
-    /// The same on both clocks.
+    /// Time of this turn on both clocks.
     pub(super) clocks: Now,
 }
 

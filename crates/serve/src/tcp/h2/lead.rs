@@ -29,7 +29,7 @@ pub(super) struct Lead {
     kernel: usize,
     /// Ours: the same once the socket is full, and more as long as it takes everything.
     own: usize,
-    /// Since when the socket is full.
+    /// Time since which the socket is full.
     full: Option<Instant>,
     /// Time for which the socket was full, until it had room; and the bytes that it has taken since.
     left: Option<(Duration, usize)>,
@@ -115,7 +115,7 @@ impl Lead {
 
 #[cfg(test)]
 impl Lead {
-    /// That of a connection whose path has been fast.
+    /// Returns the lead of a connection whose path has been fast.
     pub(super) fn of_a_fast_path() -> Self {
         Self {
             kernel: MOST,

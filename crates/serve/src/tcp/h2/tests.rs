@@ -103,7 +103,7 @@ fn greedy(file: &str, times: u32) -> Vec<u8> {
     asking(file, times, 1 << 30)
 }
 
-/// The same with windows of so many bytes for each response.
+/// Returns the bytes of a client that does the same with windows of so many bytes for each response.
 fn asking(file: &str, times: u32, window: u32) -> Vec<u8> {
     let config = http2::Config {
         max_concurrent_streams: times,

@@ -21,8 +21,8 @@ const MAX_SLICES: usize = 128;
 /// 6928). A record is of no use before its end has come, and one of 16 KB has its end in the second round trip.
 const BEGINNING: usize = 16 << 10;
 
-/// After so long without a send a connection begins again: the kernel takes its window back to the initial one
-/// after a silence (RFC 5681 section 4.1), on most paths sooner.
+/// Time without a send after which a connection begins again: the kernel takes its window back to the initial one after
+/// a silence (RFC 5681 section 4.1), on most paths sooner.
 const REST: Duration = Duration::from_secs(1);
 
 /// The plain text of a short record, in bytes: with what TLS adds it fits a segment of any usual path.
