@@ -10,7 +10,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 /// Compressed chains that are kept, the least recently used forgotten first: those of as many sites, of a few KiB each.
-/// Of a server with more sites some chains are compressed anew.
+/// A server with more sites compresses some chains anew.
 const MAX_KEPT: usize = 64;
 
 /// Brotli's scale goes to 11. A chain of 4 KiB takes some tenths of a millisecond at this, which a handshake

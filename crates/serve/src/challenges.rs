@@ -60,7 +60,7 @@ impl Challenges {
     /// The longest token and the longest key authorization, in bytes.
     const MAX_BYTES: usize = 1_024;
 
-    /// From now on a request for `token` in clear text is answered with the key authorization (`http-01`).
+    /// Has requests for `token` in clear text answered with the key authorization (`http-01`).
     ///
     /// # Errors
     /// The token is none, or there are [`MAX`](Self::MAX) already.
@@ -74,7 +74,7 @@ impl Challenges {
         self.change(|answers| insert(&mut answers.http, token.into(), authorization))
     }
 
-    /// From now on a handshake for `name` that offers `acme-tls/1` alone is shown this certificate (`tls-alpn-01`).
+    /// Has handshakes for `name` that offer `acme-tls/1` alone shown this certificate (`tls-alpn-01`).
     ///
     /// # Errors
     /// The two don't belong together, or there are [`MAX`](Self::MAX) already.

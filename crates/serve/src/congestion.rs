@@ -1,4 +1,4 @@
-//! Which congestion control each transport of a server has.
+//! The congestion control of each transport of a server.
 
 use crate::Error;
 use crate::listen::{Request, congestion_of};

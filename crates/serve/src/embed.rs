@@ -139,7 +139,7 @@ impl Serve {
 /// background.
 ///
 /// # Errors
-/// What [`Server::bind`] and [`Server::run`] fail with; [`Error::NoRuntime`].
+/// The errors of [`Server::bind`] and [`Server::run`]; [`Error::NoRuntime`].
 impl IntoFuture for Serve {
     type Output = Result<(), Error>;
     type IntoFuture = ServeFuture;

@@ -5,8 +5,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Why the server can't run, or a certificate can't be had. Whatever clients do is no error of the
-/// server: it closes their connection, and goes on.
+/// Reasons for which the server can't run, or a certificate can't be had. Whatever clients do is no
+/// error of the server: it closes their connection, and goes on.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -338,7 +338,7 @@ pub enum Error {
     CertificateStore {
         /// The attempted action, as a verb.
         action: &'static str,
-        /// With which file.
+        /// The file or directory of the attempt.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,

@@ -51,10 +51,10 @@ struct State {
     replacement: Option<Box<dyn Write + Send>>,
     /// True if the last write failed.
     failing: bool,
-    /// Why writing began to fail, until somebody asks.
+    /// The reason why writing began to fail, until somebody asks.
     failure: Option<String>,
     closed: bool,
-    /// In which dropped lines are reported.
+    /// The format in which dropped lines are reported.
     format: LogFormat,
 }
 
@@ -150,7 +150,7 @@ impl LogWriter {
         true
     }
 
-    /// Why the last write failed, once for each time that writing begins to fail.
+    /// Returns the reason why the last write failed, once for each time that writing begins to fail.
     pub fn take_failure(&self) -> Option<String> {
         self.0.0.state().failure.take()
     }

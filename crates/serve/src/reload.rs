@@ -25,15 +25,15 @@ pub struct ReloadHandle {
 pub(crate) struct InUse(Arc<RwLock<Certificates>>);
 
 impl ReloadHandle {
-    /// From now on handshakes, over TCP and QUIC, use these certificates. Without effect in clear text.
+    /// Has handshakes, over TCP and QUIC, use these certificates from now on. Without effect in clear text.
     ///
     /// Connections that are there go on. Session tickets stay valid: a client that resumes a session
     /// (RFC 8446 section 2.2) is shown no certificate, neither the former nor the new one, until the
     /// ticket's keys are forgotten after twelve hours. A private key that leaked opens no ticket; if the
     /// server's memory may have been read, restart it, for the ticket keys live there alone.
     ///
-    /// Whose clients are asked for a certificate of theirs holds for every request from now on, on connections that
-    /// are there as well.
+    /// The names whose clients are asked for a certificate hold for every request from now on, on connections that are
+    /// there as well.
     pub fn replace_certificates(&self, certificates: impl Into<Certificates>) {
         let Some(in_use) = &self.certificates else {
             return;
@@ -59,8 +59,8 @@ impl ReloadHandle {
         }
     }
 
-    /// From now on requests are answered by `site`; those that have begun are answered by the former one,
-    /// whose folders are closed after that.
+    /// Has requests answered by `site` from now on; those that have begun are answered by the former one, whose folders
+    /// are closed after that.
     ///
     /// # Errors
     /// A folder of it can't be served; then the former site stays.
@@ -69,8 +69,8 @@ impl ReloadHandle {
         Ok(())
     }
 
-    /// From now on these names are decided for separately. Without effect where there is no HTTP/3 to offer, and
-    /// where the server began without [`Options::hosts`](crate::Options::hosts).
+    /// Has these names decided for separately from now on. Without effect where there is no HTTP/3 to offer, and where
+    /// the server began without [`Options::hosts`](crate::Options::hosts).
     ///
     /// # Errors
     /// A surface's file can't be read, or holds something else; then the former names stay.

@@ -16,9 +16,9 @@ pub(crate) struct Restarts(Mutex<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
-    /// Since the server began.
+    /// Restarts since the server began.
     total: u64,
-    /// Those that count, the oldest first: [`MAX_RESTARTS`] at most.
+    /// Times of the restarts that count, the oldest first: [`MAX_RESTARTS`] at most.
     recent: VecDeque<Instant>,
 }
 

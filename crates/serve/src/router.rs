@@ -33,7 +33,7 @@ const MAX_PATHS: usize = 100_000;
 /// `/files/{name}`. Paths are compared after escapes of unreserved characters are decoded
 /// (RFC 3986 section 6.2.2.2); a request's parameters are in its extensions, decoded, as [`PathParameters`].
 ///
-/// What is registered is fixed before the server starts, and what is registered twice is refused then.
+/// Routes are fixed before the server starts, and one that is registered twice is refused then.
 ///
 /// - A path that nothing is registered for is answered 404, or by the [`fallback`](Self::fallback).
 /// - A method that a path has no route for is answered 405 with Allow.
@@ -85,7 +85,7 @@ impl Router {
     /// Has requests of a method for a path answered by a function or a service.
     ///
     /// # Errors
-    /// It is registered already, the path can't be told from another one, or it is none.
+    /// The route is registered already, the path can't be told from another one, or it is none.
     pub fn route<K>(
         mut self,
         method: Method,

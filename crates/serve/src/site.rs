@@ -98,7 +98,7 @@ impl Site {
     /// response to HEAD, of 204 and of 304) is left out. An error or a panic of the service becomes
     /// a 500; switching protocols (101) does too.
     ///
-    /// What makes a service for a client's address can be given as well ([`App`]): with
+    /// A service that makes one for each client's address can be given as well ([`App`]): with
     /// `Router::into_make_service_with_connect_info::<SocketAddr>()` axum's `ConnectInfo` works.
     ///
     /// The service is cloned for each request and polled on the thread of the request's connection,

@@ -8,10 +8,10 @@
 //! 2. compares it with its own options, and says that it is ready once nothing can fail any more;
 //! 3. is told that the sockets are its own, when no thread of the former one takes anything in.
 //!
-//! What came meanwhile waits in the sockets' queues, so that no connection is refused, and each
+//! Connections that came meanwhile wait in the sockets' queues, so that none is refused, and each
 //! belongs to one process. The former one goes on with those that it has, as if nothing had happened,
-//! for [`SETTLE`]; then it stops as always, and lets requests end for its grace. Datagrams of its
-//! QUIC connections are passed to it by the new one (`h3::relay`).
+//! for [`SETTLE`]; then it stops as always, and lets requests end for its grace. Datagrams of its QUIC
+//! connections are passed to it by the new one (`h3::relay`).
 //!
 //! Whatever fails up to the third step, the former server notices it by the end of the connection,
 //! and serves on. The same when the new process ends in the time of [`SETTLE`]: a new version that

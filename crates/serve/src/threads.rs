@@ -20,7 +20,7 @@ pub(crate) struct Thread {
     ended: Receiver<()>,
 }
 
-/// Those that are waited for together.
+/// Threads that are waited for together.
 pub(crate) struct Threads(Vec<Result<Thread, Error>>);
 
 /// A guard that a thread holds to its end, also when it panics: a server with a part of its threads
@@ -86,7 +86,7 @@ impl Threads {
     /// Waits until all have ended, or until `limit` after `since`.
     ///
     /// # Errors
-    /// That of the first thread that failed, or [`Error::ThreadsStuck`].
+    /// The error of the first thread that failed, or [`Error::ThreadsStuck`].
     pub(crate) fn join(self, since: Instant, limit: Duration) -> Result<(), Error> {
         let mut stuck = Vec::new();
         let mut result = Ok(());

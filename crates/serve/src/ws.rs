@@ -23,10 +23,10 @@
 //! let app: Router = Router::new().route("/", any(upgrade));
 //! ```
 //!
-//! When the client is gone, the future that `on_upgrade` was given is dropped. A client that closes its
-//! half of the stream is not gone: [`WebSocket::recv`] gives `None`, or an error. A WebSocket over which no byte
-//! moves for [`Limits::idle_timeout`](crate::Limits::idle_timeout) ends: applications that are silent for so
-//! long send a [`Message::Ping`] now and then.
+//! The future that `on_upgrade` was given is dropped when the client is gone. A client that closes its half of the
+//! stream is not gone: [`WebSocket::recv`] gives `None`, or an error. A WebSocket over which no byte moves for
+//! [`Limits::idle_timeout`](crate::Limits::idle_timeout) ends: applications that are silent for so long send a
+//! [`Message::Ping`] now and then.
 
 mod message;
 mod rejection;

@@ -172,12 +172,12 @@ mod tests {
             TcpStream::connect(self.address).unwrap()
         }
 
-        /// Whose connection comes next to a worker.
+        /// Returns the address of the connection that comes next to a worker.
         fn next(&mut self, worker: usize) -> SocketAddr {
             soon(|| self.workers[worker].try_recv().ok()).1
         }
 
-        /// Until each worker's queue holds one.
+        /// Waits until each worker's queue holds one.
         fn wait_for_one_each(&self) {
             soon(|| {
                 self.workers

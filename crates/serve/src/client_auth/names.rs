@@ -8,9 +8,10 @@ use std::borrow::Cow;
 /// The names of which clients are asked for certificates, and of which not.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AskedNames {
-    /// Those that are asked for, each once.
+    /// Demands of all names, each once.
     all: Vec<ClientAuth>,
-    /// By names in lower case, `*.` before a parent for one label more. `None`: nothing is asked for.
+    /// Indices of the demands by names in lower case, `*.` before a parent for one label more. `None`: no certificate
+    /// is asked for.
     by_name: FxHashMap<Box<str>, Option<usize>>,
     /// The index of the demand for every other name, and without one.
     other: Option<usize>,

@@ -4,7 +4,7 @@
 
 use super::Transport;
 
-/// Which list a connection is in.
+/// The list that a connection is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum List {
     IdleTcp,

@@ -34,7 +34,7 @@ pub struct EarlyHints {
     takes_hints: bool,
 }
 
-/// Why hints were not sent.
+/// Reasons for which hints were not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EarlyHintsError {

@@ -5,10 +5,9 @@
 //! it is, and passes it on whole, with addresses and ECN, over a pair of Unix sockets: one message
 //! for each datagram.
 //!
-//! What the pair holds is bounded by its send buffer (as the UDP sockets' where the system allows,
-//! 208 KiB by Linux's defaults); more is dropped, as by a full socket. Who has which datagram is
-//! decided in [`steering`](super::steering); how the pair comes to the successor in
-//! [`takeover`](crate::takeover).
+//! The pair's content is bounded by its send buffer (as the UDP sockets' where the system allows, 208 KiB by Linux's
+//! defaults); more is dropped, as by a full socket. The owner of a datagram is found out in
+//! [`steering`](super::steering); the way of the pair to the successor is in [`takeover`](crate::takeover).
 
 use super::steering::Inboxes;
 use crate::sys::UDP_BUFFER_BYTES;

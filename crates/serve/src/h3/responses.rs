@@ -1,7 +1,6 @@
 //! Requests in, responses out: what the engine's events mean to the server.
 //!
-//! Who answers a request is found out by [`Requests`], and what follows is done by [`Exchanges`], as on the other
-//! protocols.
+//! [`Requests`] finds out who answers a request, and [`Exchanges`] does what follows, as on the other protocols.
 
 use crate::RequestBody;
 use crate::client_auth::Presented;
@@ -31,7 +30,7 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::{Instant, SystemTime};
 
-/// So many bytes of an upload wait for their reader at most, beyond the last datagrams'.
+/// Bytes of an upload that wait for their reader at most, beyond the last datagrams'.
 const MAX_UNREAD: usize = 64 << 10;
 
 /// Bytes of a file that are read to see whether a stream takes any. Those that it doesn't take are read
@@ -63,7 +62,7 @@ pub(super) type Endpoint = http3::Endpoint<Connection>;
 /// State of the server's that is kept with each connection.
 pub(super) struct Connection {
     admitted: Rc<Admitted>,
-    /// From the handshake, or early data, until the end was told.
+    /// The open connection: from the handshake, or early data, until its end was reported.
     open: Option<Box<Open>>,
 }
 

@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 /// are dropped, as by a full socket.
 const QUEUE: usize = 512;
 
-/// Whose connections come to a process's sockets.
+/// The processes whose connections come to this process's sockets, and the way to them.
 #[derive(Debug)]
 pub(crate) struct Routes {
     pub(crate) steering: Steering,
@@ -162,7 +162,7 @@ pub(super) struct Exchange {
     ids: ConnectionIds,
     inboxes: Inboxes,
     arrivals: mpsc::Receiver<Forwarded>,
-    /// Those that have not ended, as far as this worker knows.
+    /// The former processes that have not ended, as far as this worker knows.
     formers: Vec<Former>,
 }
 
@@ -182,7 +182,7 @@ impl Exchange {
         }
     }
 
-    /// From now on the processes before this one are another's to pass datagrams to.
+    /// Forgets the processes before this one: from now on another process passes datagrams to them.
     pub(super) fn forget_formers(&mut self) {
         self.formers.clear();
     }

@@ -20,7 +20,7 @@ impl PassedSocket {
     /// Looks at what was passed.
     ///
     /// # Errors
-    /// It is no socket of TCP or UDP with an address, or one of TCP that does not listen.
+    /// The descriptor is no socket of TCP or UDP with an address, or one of TCP that does not listen.
     pub fn new(descriptor: OwnedFd) -> io::Result<Self> {
         let socket = SockRef::from(&descriptor);
         let unsuited = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, what);

@@ -1,4 +1,4 @@
-//! Why a route is refused.
+//! Errors by which a route is refused.
 
 use matchit::InsertError;
 

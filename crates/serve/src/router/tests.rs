@@ -1,4 +1,4 @@
-//! Which route has a request, and what has none.
+//! Requests that have a route, and those that have none.
 
 use super::*;
 use http_body_util::BodyExt;

@@ -4,7 +4,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// From one look at the thread's clock to the next.
+/// Time between two looks at the thread's clock.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The share of the latest second in which this thread has run, to be asked on it alone.

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// From one snapshot to the next.
+/// Time between two snapshots.
 pub(crate) const SAVE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A snapshot is never larger: 131,072 clients of 49 bytes, and as many networks of 25, are 10 MB.
@@ -71,7 +71,7 @@ impl StateFolder {
     /// The latest snapshot, if there is one.
     ///
     /// # Errors
-    /// It can't be read.
+    /// The file can't be read.
     pub(crate) fn kept(&self) -> io::Result<Option<Vec<u8>>> {
         read(&self.path.join(SNAPSHOT), MAX_SNAPSHOT)
     }
@@ -100,7 +100,7 @@ impl StateFolder {
         }
     }
 
-    /// From now on nothing is written (`true`), or it is again.
+    /// Stops writing (`true`), or resumes it.
     pub(crate) fn close(&self, closed: bool) {
         self.closed.store(closed, Ordering::Relaxed);
     }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// A decision is good for this long, unless something was observed since.
 const DECISION_AGE: Duration = Duration::from_secs(1);
 
-/// From one observation of a connection to the next, when no page and no rate is to be told.
+/// Time between two observations of a connection when no page and no rate is to be reported.
 const OBSERVATION_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Smaller responses are there a round trip after they were sent, for they fit into the initial window

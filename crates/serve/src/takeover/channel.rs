@@ -70,7 +70,7 @@ pub(super) fn receive(socket: &OwnedFd) -> io::Result<(Message, Vec<OwnedFd>)> {
     ))
 }
 
-/// The same on an event loop, from a socket that doesn't block.
+/// Does the same on an event loop, from a socket that doesn't block.
 ///
 /// # Errors
 /// As [`receive`].

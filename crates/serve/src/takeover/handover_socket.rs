@@ -72,7 +72,7 @@ impl AsFd for HandoverSocket {
 /// The next process that wants to take over.
 ///
 /// # Errors
-/// It is another user's, or no descriptors are left.
+/// The process is another user's, or no descriptors are left.
 pub(super) async fn accept(socket: &AsyncFd<OwnedFd>) -> io::Result<AsyncFd<OwnedFd>> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let accept = |socket: &OwnedFd| Ok(accept_with(socket, flags)?);
@@ -88,7 +88,7 @@ pub(super) async fn accept(socket: &AsyncFd<OwnedFd>) -> io::Result<AsyncFd<Owne
 /// Looks who is at `path`.
 ///
 /// # Errors
-/// It is no socket, another user's, or closed to us.
+/// The file is no socket, another user's, or closed to us.
 pub(super) fn find(path: &Path) -> Result<Found, Error> {
     match lstat(path) {
         Err(Errno::NOENT) => return Ok(Found::Nobody),

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 /// descriptors, passed datagrams, and what connection IDs say. Counts up with each change.
 pub(super) const PROTOCOL: u32 = 3;
 
-/// In the order in which they are said.
+/// Messages, in the order in which they are sent.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "say")]
 pub(super) enum Message {
@@ -44,7 +44,7 @@ pub(super) enum Message {
 pub(super) struct Offer {
     /// The number of its process.
     pub(super) process: u32,
-    /// Which process in a row it is.
+    /// The number of the process in the row of those that took over.
     pub(super) generation: u8,
     /// The address that the server listens at.
     pub(super) address: SocketAddr,

@@ -96,7 +96,7 @@ pub enum Message {
     Close(Option<CloseFrame>),
 }
 
-/// Why a WebSocket is closed.
+/// The close frame of a WebSocket: the code and the reason for which it is closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CloseFrame {
     /// One of [`close_code`], or of an application's own.

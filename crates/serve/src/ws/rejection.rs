@@ -4,7 +4,7 @@ use axum_core::response::{IntoResponse, Response};
 use http::header::{ALLOW, CONNECTION, SEC_WEBSOCKET_VERSION, UPGRADE};
 use http::{HeaderName, HeaderValue, StatusCode};
 
-/// Why a request opens no WebSocket. The text is the response's body.
+/// Reasons for which a request opens no WebSocket. The text is the response's body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WebSocketUpgradeRejection {

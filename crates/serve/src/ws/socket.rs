@@ -18,7 +18,8 @@ pub struct WebSocket {
     protocol: Option<HeaderValue>,
 }
 
-/// Why a WebSocket failed: its client broke the protocol or is gone, or a message is too large.
+/// The error by which a WebSocket failed: its client broke the protocol or is gone, or a message is too
+/// large.
 #[derive(Debug, thiserror::Error)]
 #[error("the WebSocket failed")]
 pub struct WebSocketError(#[source] BoxError);

@@ -2,8 +2,8 @@
 //! answers, and however often it is asked, the answer has the same status, fields and content, and the
 //! same line in the log.
 //!
-//! What belongs to the protocol is left out: Date, whose second passes; Connection and Transfer-Encoding,
-//! which only HTTP/1.1 has; and the port number in Alt-Svc, for each server has its own.
+//! Fields that belong to the protocol are left out: Date, whose second passes; Connection and Transfer-Encoding, which
+//! only HTTP/1.1 has; and the port number in Alt-Svc, for each server has its own.
 
 use crate::common::access_log::Lines;
 use crate::common::{Running, h1, h2, h3::H3, soon};

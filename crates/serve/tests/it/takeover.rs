@@ -146,7 +146,7 @@ async fn assert_answers(server: &Running, name: &str) {
 
 /// Two takeovers in the middle of downloads.
 async fn replace_twice(row: &Row) {
-    /// They are much work for one machine, on which other tests look at the clock.
+    /// Tests of takeovers are much work for one machine, on which other tests look at the clock.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
     let _turn = ONE_AT_A_TIME.lock().await;
     let first = row.first();
