@@ -50,7 +50,7 @@ pub struct Options {
     /// (`SO_REUSEPORT`), or one, of which one worker has all of HTTP/3. Default: none.
     pub passed: Vec<PassedSocket>,
     /// Interval at which each worker shows that its event loop turns, for
-    ///  [`Monitor::heartbeats`](crate::Monitor::heartbeats). Default `None`: never.
+    /// [`Monitor::heartbeats`](crate::Monitor::heartbeats). Default `None`: never.
     pub heartbeat: Option<Duration>,
     /// Worker threads, each with its own sockets and event loop; 4,096 at most. Default: one per core.
     pub threads: NonZeroUsize,
