@@ -6,8 +6,9 @@ use crate::windows::HeldShare;
 pub enum Admission<S> {
     /// Accepted.
     Accept {
-        /// What is kept with the connection ([`QuicEndpoint::State`](crate::QuicEndpoint::State)). It is dropped
-        /// when the endpoint forgets the connection, or at once if the attempt fails.
+        /// State that the endpoint keeps with the connection
+        /// ([`QuicEndpoint::State`](crate::QuicEndpoint::State)). It is dropped when the endpoint forgets the
+        /// connection, or at once if the attempt fails.
         state: S,
         /// The share that the connection may hold with others of the same client. `None`: no less than all.
         share: Option<HeldShare>,

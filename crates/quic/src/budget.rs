@@ -1,4 +1,5 @@
-//! What may be sent to an address before its owner has shown that it receives there.
+//! The anti-amplification limit: bytes that may be sent to an address before its owner has shown
+//! that it receives there.
 //!
 //! Sources of UDP datagrams are easily forged. "Prior to validating the client address, servers MUST
 //! NOT send more than three times as many bytes as the number of bytes they have received" (RFC 9000
@@ -11,7 +12,7 @@
 
 use crate::long_header::{self, PacketType};
 
-/// How many times what was received may be sent (RFC 9000 section 8.1).
+/// Bytes that may be sent for each byte received (RFC 9000 section 8.1).
 pub(crate) const FACTOR: u64 = 3;
 
 /// Bytes that may be sent to an address.
@@ -67,10 +68,10 @@ impl Budget {
     }
 }
 
-/// Whether a datagram is one Handshake packet and nothing else. Its sender knows the keys, if it can
-/// be decrypted, and so has received what the server sent: "receipt of a packet protected with
-/// Handshake keys confirms that the peer successfully processed an Initial packet" (RFC 9000 section
-/// 8.1). What else is in a datagram anybody can have made.
+/// Returns true if a datagram is one Handshake packet and nothing else. Its sender knows the keys,
+/// if it can be decrypted, and so has received what the server sent: "receipt of a packet protected
+/// with Handshake keys confirms that the peer successfully processed an Initial packet" (RFC 9000
+/// section 8.1). Anybody can have made the rest of a datagram.
 pub(crate) fn is_one_handshake_packet(datagram: &[u8]) -> bool {
     long_header::type_of(datagram) == Some(PacketType::Handshake)
         && long_header::is_one_packet(datagram)

@@ -37,9 +37,9 @@ pub struct ServerConfig {
     /// so a copy is early data for nobody. That holds for all endpoints that share the storage, and
     /// for those alone. Default: off.
     pub early_data: bool,
-    /// What the application promises its clients beyond [`limits`](Self::limits) and windows, and what
-    /// they may rely on in early data. Sessions made under other promises are not resumed. Without
-    /// effect unless early data is taken. Default: nothing.
+    /// Promises of the application to its clients beyond [`limits`](Self::limits) and windows, on which they may rely
+    /// in early data. Sessions made under other promises are not resumed. Without effect unless early data is taken.
+    /// Default: nothing.
     pub session_context: Vec<u8>,
     /// Log what happens on connections. Costs some microseconds a packet on those that are. Default:
     /// none is.
@@ -81,8 +81,8 @@ pub struct ClientConfig {
     /// connection: [`Event::EarlyData`](crate::Event::EarlyData) tells. What is known of earlier
     /// connections is in `tls` (`resumption`). Default: off.
     pub early_data: bool,
-    /// Where tokens are kept for later connections; clients of the same machine may share it. Default:
-    /// a new one, which the endpoint's connections share.
+    /// Cache of tokens for later connections; clients of the same machine may share it. Default: a new one, which the
+    /// endpoint's connections share.
     pub tokens: TokenCache,
     /// Connection IDs of this side are empty, as those of browsers are, and what the server sends is 8
     /// bytes a packet smaller (RFC 9000 section 5.1). What comes is then the connection's for whom the

@@ -61,8 +61,8 @@ pub trait QuicConnection {
     /// change counts from the next packet on.
     fn set_priority(&mut self, stream: StreamId, priority: i32);
 
-    /// How many streams, of either side, stay open as long as the connection and carry little at a
-    /// time. With no others it holds no bytes worth mentioning, and what it had of
+    /// Sets the number of streams, of either side, that stay open as long as the connection and carry little at a time.
+    /// With no others the connection holds no bytes worth mentioning, and what it had of
     /// [`Limits::max_held_bytes`](crate::Limits::max_held_bytes) is free for others. 0 at first.
     fn set_lasting(&mut self, streams: usize);
 
@@ -88,15 +88,15 @@ pub trait QuicConnection {
     #[must_use]
     fn version(&self) -> Version;
 
-    /// Whether the hand-shake is still going on.
+    /// Returns true if the handshake is still going on.
     #[must_use]
     fn is_handshaking(&self) -> bool;
 
-    /// Whether either side has closed it, though [`Event::Closed`] may still be to be told.
+    /// Returns true if either side has closed the connection, though [`Event::Closed`] may not be reported yet.
     #[must_use]
     fn is_ending(&self) -> bool;
 
-    /// Whether [`Event::Closed`] was told, or is to be told before anything else.
+    /// Returns true if [`Event::Closed`] was reported, or is to be reported before anything else.
     #[must_use]
     fn is_closed(&self) -> bool;
 
@@ -113,7 +113,8 @@ pub trait QuicConnection {
     #[must_use]
     fn peer_identity(&self) -> PeerIdentity;
 
-    /// What is known of its path; `None` before the first round trip. Not free: meant for now and then.
+    /// Returns statistics of the connection's path; `None` before the first round trip. Not free: meant for now and
+    /// then.
     #[must_use]
     fn path_statistics(&self) -> Option<PathStatistics>;
 }

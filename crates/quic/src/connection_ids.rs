@@ -36,15 +36,15 @@ const MAX_SERVER_ID_BYTES: usize = 2;
 /// The form bit of a first byte (RFC 8999 section 5): set in long headers.
 const LONG_HEADER: u8 = 0x80;
 
-/// Where the length of a destination connection ID stands in a long header, and where the ID does:
-/// after the first byte and the version (RFC 8999 section 5.1).
+/// Offsets of the length of a destination connection ID in a long header, and of the ID: after the first byte
+/// and the version (RFC 8999 section 5.1).
 const LONG_LENGTH_AT: usize = 5;
 const LONG_ID_AT: usize = 6;
 
-/// Where it stands in a short header (RFC 8999 section 5.2).
+/// Offset of the destination connection ID in a short header (RFC 8999 section 5.2).
 const SHORT_ID_AT: usize = 1;
 
-/// What a load balancer in front of several servers steers by: 0 to 2 bytes at the beginning of
+/// Server ID by which a load balancer in front of several servers steers: 0 to 2 bytes at the beginning of
 /// every connection ID, written in hexadecimal (`""`, `"7f"`, `"0102"`). Default: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ServerId {
@@ -210,9 +210,9 @@ impl Generator {
         id
     }
 
-    /// Whether an ID may be of a connection that this worker has lost. What the process's other workers made, or
-    /// another server, is answered with no stateless reset. Of another process's connections those come here
-    /// that have ended with it: while it lives, their datagrams are passed on to it.
+    /// Returns true if an ID may be of a connection that this worker has lost. IDs that the process's other
+    /// workers made, or another server, are answered with no stateless reset. Of another process's connections
+    /// those come here that have ended with it: while it lives, their datagrams are passed on to it.
     pub(crate) fn is_answerable(&self, id: &[u8]) -> bool {
         let made_by = id.strip_prefix(self.ids.server.as_bytes());
         let made_by = made_by.and_then(|rest| rest.first_chunk());

@@ -43,7 +43,7 @@ pub struct Datagram<'a> {
     pub remote: SocketAddr,
     /// The address it was sent to, if the shell knows (IP_PKTINFO); answers leave from it.
     pub local_ip: Option<IpAddr>,
-    /// Its ECN bits.
+    /// ECN bits of the datagram.
     pub ecn: Option<Ecn>,
     /// The UDP payload, up to 65,527 bytes.
     pub payload: &'a [u8],

@@ -1,4 +1,4 @@
-//! How fast the path delivers: `draft-cheng-iccrg-delivery-rate-estimation`, for a congestion
+//! Delivery rate of the path: `draft-cheng-iccrg-delivery-rate-estimation`, for a congestion
 //! controller that sees batches of packets and not their numbers.
 //!
 //! All packets of a batch leave at one instant and know the same of what was delivered before, so one
@@ -22,13 +22,13 @@ const REORDERING: usize = 3;
 pub(crate) struct Delivery<N> {
     /// Bytes delivered on this path.
     delivered: u64,
-    /// When the latest of them were acknowledged, or sending began anew after a silence.
+    /// Time at which the latest of them were acknowledged, or sending began anew after a silence.
     delivered_at: Instant,
-    /// When the newest packet was sent that is acknowledged, or sending began anew.
+    /// Time at which the newest acknowledged packet was sent, or sending began anew.
     first_sent: Instant,
     /// Nothing is under way, as far as is known.
     idle: bool,
-    /// When so many bytes are exceeded, everything was delivered that was sent while the application
+    /// Value of `delivered` above which everything was delivered that was sent while the application
     /// had nothing more to send.
     app_limited_until: Option<u64>,
     /// The newest packet of the acknowledgement at hand.
@@ -38,7 +38,7 @@ pub(crate) struct Delivery<N> {
     batches: Arc<VecDeque<Batch<N>>>,
 }
 
-/// What was known when a batch was sent.
+/// State of the estimator when a batch was sent.
 #[derive(Clone, Copy)]
 struct Batch<N> {
     sent: Instant,
@@ -49,7 +49,7 @@ struct Batch<N> {
     note: N,
 }
 
-/// What an acknowledgement shows, by the newest packet in it.
+/// Sample that an acknowledgement gives, by the newest packet in it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivered<N> {
     /// Bytes per second; `None` where less than a smallest round trip was measured.
@@ -60,7 +60,7 @@ pub(crate) struct Delivered<N> {
     pub(crate) before: u64,
     /// The application had nothing more to send then.
     pub(crate) app_limited: bool,
-    /// What was noted of its batch.
+    /// Note of the packet's batch.
     pub(crate) note: N,
 }
 
@@ -85,7 +85,7 @@ impl<N: Copy> Delivery<N> {
         }
     }
 
-    /// Of what leaves at one instant, the latest note counts.
+    /// Records that packets leave now; of several notes at one instant the latest counts.
     pub(crate) fn on_sent(&mut self, now: Instant, note: N) {
         if self.idle {
             (self.first_sent, self.delivered_at) = (now, now);
@@ -151,7 +151,8 @@ impl<N: Copy> Delivery<N> {
         shown
     }
 
-    /// What is under way now doesn't show what the path can do.
+    /// Marks what is under way now as limited by the application: it doesn't show what the path can
+    /// do.
     pub(crate) fn limit(&mut self, in_flight: u64) {
         self.app_limited_until = Some(self.delivered + in_flight);
     }
@@ -161,12 +162,12 @@ impl<N: Copy> Delivery<N> {
         self.delivered
     }
 
-    /// Whether what is sent now is limited by the application.
+    /// Returns true if what is sent now is limited by the application.
     pub(crate) fn is_limited(&self) -> bool {
         self.app_limited_until.is_some()
     }
 
-    /// What is remembered of the batch sent then, or of the first after it: its note, and whether the
+    /// Returns the record of the batch sent then, or of the first after it: its note, and true if the
     /// application had nothing more to send.
     pub(crate) fn noted(&self, sent: Instant) -> Option<(N, bool)> {
         let at = self.batches.partition_point(|batch| batch.sent < sent);
@@ -201,7 +202,8 @@ impl<N: Copy> Delivery<N> {
 }
 
 impl Sample {
-    /// What was delivered in less than the smallest round trip can't have been measured.
+    /// Returns true if the sample took as long as the smallest round trip: in less, nothing can have
+    /// been measured.
     fn lasted(&self, min_rtt: Duration) -> bool {
         !self.interval.is_zero() && self.interval >= min_rtt
     }

@@ -18,10 +18,10 @@ use crate::{
 ///
 /// Memory is bounded by [`Limits`](crate::Limits) and the windows of [`Transport`](crate::Transport).
 pub trait QuicEndpoint: Sized {
-    /// Its connections.
+    /// Connection of this endpoint.
     type Connection: QuicConnection;
-    /// What the application keeps with each, from the beginning until it is forgotten, some round trips after
-    /// [`Event::Closed`]: so there is one table of connections.
+    /// State that the application keeps with each connection, from its beginning until it is forgotten, some
+    /// round trips after [`Event::Closed`]: so there is one table of connections.
     type State;
 
     /// An endpoint that accepts connections.
@@ -75,7 +75,7 @@ pub trait QuicEndpoint: Sized {
     /// [`poll_timeout`](Self::poll_timeout) says so. Calls too early do nothing.
     fn handle_timeout(&mut self, now: Instant);
 
-    /// When to call [`handle_timeout`](Self::handle_timeout) at the latest. Valid once events and
+    /// Returns the time to call [`handle_timeout`](Self::handle_timeout) at the latest. Valid once events and
     /// transmissions are drained. It may be too early for a connection, never too late.
     fn poll_timeout(&mut self) -> Option<Instant>;
 
@@ -127,19 +127,18 @@ pub trait QuicEndpoint: Sized {
     /// [`is_idle`](Self::is_idle), close what is left.
     fn shutdown(&mut self);
 
-    /// Whether attempts at new connections are left to another endpoint that gets them as well:
-    /// they are neither accepted nor refused, also after [`shutdown`](Self::shutdown). At first they
-    /// are not.
+    /// Leaves attempts at new connections to another endpoint that gets them as well, if `ignore`: they are
+    /// neither accepted nor refused, also after [`shutdown`](Self::shutdown). False at first.
     fn ignore_new_connections(&mut self, ignore: bool);
 
     /// Connections that are not closed, those in hand-shake included. Counts them one by one.
     fn open_connections(&self) -> usize;
 
-    /// Whether nothing is left to deliver or acknowledge: no bytes on their way, and no close
-    /// to be told. Asks all connections, so it is meant for the time of a shutdown.
+    /// Returns true if nothing is left to deliver or acknowledge: no bytes on their way, and no close to be
+    /// reported. Asks all connections, so it is meant for the time of a shutdown.
     fn is_idle(&self) -> bool;
 
-    /// What is known of a connection's path, also while [`Event::Closed`] is being handled.
+    /// Returns statistics of a connection's path, also while [`Event::Closed`] is being handled.
     fn path_statistics(&mut self, connection: ConnectionHandle) -> Option<PathStatistics> {
         self.entry(connection)?.0.path_statistics()
     }

@@ -1,7 +1,6 @@
 //! The crate's error type: why a call of the application could not be obeyed.
 //!
-//! What the *peer* does wrong is no error of a call: it ends in
-//! [`Event::Closed`](crate::Event::Closed).
+//! A fault of the *peer* is no error of a call: it ends in [`Event::Closed`](crate::Event::Closed).
 
 use std::net::SocketAddr;
 

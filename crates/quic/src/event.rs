@@ -1,4 +1,4 @@
-//! What the application learns of a connection.
+//! Events that the application receives of a connection.
 
 use std::fmt;
 
@@ -61,7 +61,7 @@ pub enum Event {
     },
     /// The peer allows more streams to be opened.
     StreamsAvailable {
-        /// Of this direction.
+        /// Direction of the streams.
         direction: Direction,
     },
     /// The last event of a connection; its handle is void from here on.

@@ -17,19 +17,19 @@ const N_RTT_SAMPLE: u32 = 8;
 const CSS_GROWTH_DIVISOR: f64 = 4.0;
 const CSS_ROUNDS: u32 = 5;
 
-/// What an acknowledgement says about slow start.
+/// Decision on slow start after an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It goes on.
+    /// Slow start goes on.
     GoOn,
-    /// It ends here.
+    /// Slow start ends here.
     End,
 }
 
 /// The observer of one path. It may be asked at any time, but counts in slow start only.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HyStart {
-    /// What is sent from then on is acknowledged in the next round.
+    /// Beginning of the round: packets sent from then on are acknowledged in the next one.
     round_began: Option<Instant>,
     /// The smallest round-trip time of this round, and of the one before.
     smallest: Option<Duration>,

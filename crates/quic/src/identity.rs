@@ -1,14 +1,14 @@
-//! What a peer has shown of itself in the handshake.
+//! Identity that a peer has shown in the handshake.
 
 use rustls::pki_types::CertificateDer;
 use rustls::quic::Connection;
 
-/// What a peer has shown of itself in the handshake.
+/// Identity that a peer has shown in the handshake.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PeerIdentity {
     /// The name that a client connected to (RFC 6066 section 3); `None` where it said none.
     pub server_name: Option<Box<str>>,
-    /// Its certificate and those that lead to a root; empty where it has shown none.
+    /// Certificate of the peer and those that lead to a root; empty where it has shown none.
     pub certificates: Vec<CertificateDer<'static>>,
 }
 

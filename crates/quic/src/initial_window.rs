@@ -1,6 +1,6 @@
 //! The first congestion window of a path (RFC 9002 section 7.2), whichever controller follows.
 
-/// How much may be under way before anything is known of the path.
+/// Initial congestion window: what may be under way before anything is known of the path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InitialWindow {
     pub(crate) packets: u32,
@@ -8,7 +8,7 @@ pub(crate) struct InitialWindow {
     pub(crate) at_least: u64,
 }
 
-/// Of a packet of 10 that 14,720 bytes hold.
+/// Size of a packet of which 14,720 bytes hold 10.
 const PACKET: u64 = 1_472;
 
 impl InitialWindow {

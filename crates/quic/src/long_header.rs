@@ -15,11 +15,11 @@ const LONG_HEADER: u8 = 0x80;
 const TYPE: u8 = 0x30;
 const NEXT_TYPE: u8 = 0x10;
 
-/// Where the version stands, and where the first connection ID's length does.
+/// Offsets of the version, and of the first connection ID's length.
 const VERSION_AT: usize = 1;
 const ID_LENGTH_AT: usize = 5;
 
-/// What a packet with a long header is.
+/// Type of a packet with a long header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PacketType {
     Initial,
@@ -34,8 +34,8 @@ pub(crate) fn version_of(datagram: &[u8]) -> Option<Version> {
     Version::from_number(number_of(datagram)?)
 }
 
-/// What a datagram's first packet is, if it has a long header. Who names a version that isn't spoken is
-/// taken by the types of version 1.
+/// Returns the type of a datagram's first packet, if it has a long header. A packet of a version that
+/// isn't spoken is read by the types of version 1.
 pub(crate) fn type_of(datagram: &[u8]) -> Option<PacketType> {
     let first = *datagram.first()?;
     if first & LONG_HEADER == 0 {
@@ -79,7 +79,7 @@ fn to_version_1(first: u8) -> u8 {
     first & !TYPE | first.wrapping_sub(NEXT_TYPE) & TYPE
 }
 
-/// Whether a datagram is one packet with a long header that has a length, and nothing else.
+/// Returns true if a datagram is one packet with a long header that has a length, and nothing else.
 pub(crate) fn is_one_packet(datagram: &[u8]) -> bool {
     end_of(datagram) == Some(datagram.len())
 }
@@ -93,7 +93,7 @@ fn number_of(datagram: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(*number))
 }
 
-/// Where a datagram's first packet ends, by its length; `None` if it has none. May be beyond the
+/// Returns the end of a datagram's first packet, by its length; `None` if it has none. May be beyond the
 /// datagram's end.
 fn end_of(datagram: &[u8]) -> Option<usize> {
     let rest = after_id(after_id(datagram.get(ID_LENGTH_AT..)?)?)?;
@@ -150,7 +150,7 @@ mod tests {
         [&header[..], token, length, &vec![9; rest]].concat()
     }
 
-    /// What the engine gets of a datagram.
+    /// Returns the datagram as the engine gets it.
     fn translated(datagram: &[u8]) -> Vec<u8> {
         let mut datagram = datagram.to_vec();
         translate(&mut datagram);

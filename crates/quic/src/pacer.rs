@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// RFC 9000 section 18.2: of max_ack_delay, "a default of 25 milliseconds is assumed".
 const LONGEST: Duration = Duration::from_millis(25);
 
-/// What a quantum lasts, and what may be caught up with after a late timer.
+/// Duration of a quantum, and of what may be caught up with after a late timer.
 const QUANTUM: Duration = Duration::from_millis(1);
 
 /// Bytes that a quantum has at most.
@@ -24,7 +24,7 @@ pub(crate) struct Pacer {
     rate: Option<u64>,
     /// The earliest time of the next quantum.
     next: Option<Instant>,
-    /// When what is held back may leave.
+    /// Time at which what is held back may leave.
     due: Option<Instant>,
     /// Bytes of the quantum that may leave.
     quantum: usize,
@@ -35,7 +35,8 @@ pub(crate) struct Pacer {
 }
 
 impl Pacer {
-    /// How many datagrams of this size may leave at once, of so many; none before [`due`](Self::due).
+    /// Returns the number of datagrams of this size that may leave at once, `datagrams` at most; none before
+    /// [`due`](Self::due).
     pub(crate) fn allows(
         &mut self,
         now: Instant,
@@ -73,7 +74,7 @@ impl Pacer {
         self.next = Some((from + time.min(LONGEST)).min(now + LONGEST));
     }
 
-    /// When what is held back may leave; `None` if nothing is.
+    /// Returns the time at which what is held back may leave; `None` if nothing is.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.due
     }

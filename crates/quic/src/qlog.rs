@@ -8,8 +8,8 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-/// Where the log of one connection goes. It is written to at every packet: see to it that this is quick.
-/// It is dropped with the connection.
+/// Writer of the log of one connection. It is called at every packet: see to it that this is quick. It
+/// is dropped with the connection.
 pub type QlogWriter = Box<dyn io::Write + Send + Sync>;
 
 type Open = dyn Fn(&str) -> Option<QlogWriter> + Send + Sync;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use rustls::server::{ProducesTickets, StoresServerSessions};
 
-/// What a session was made under; its bytes begin every session.
+/// Terms under which a session was made; its bytes begin every session.
 #[derive(Clone, Debug)]
 pub(crate) struct Terms(Vec<u8>);
 

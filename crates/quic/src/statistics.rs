@@ -1,4 +1,4 @@
-//! What a connection knows of its network path, and an endpoint of its connections.
+//! Statistics that a connection keeps of its network path, and an endpoint of its connections.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -22,8 +22,8 @@ pub struct EndpointStatistics {
 /// A connection's path at one moment. Counters run since the connection began, except what is
 /// acknowledged, which starts anew when the peer moves to another network.
 ///
-/// How many packets were declared lost in vain is not in it: the engine forgets a packet once it is
-/// declared lost, and doesn't tell when its acknowledgement comes after all.
+/// The number of packets declared lost in vain is not in it: the engine forgets a packet once it is declared
+/// lost, and doesn't tell when its acknowledgement comes after all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PathStatistics {
@@ -47,8 +47,8 @@ pub struct PathStatistics {
     pub bytes_received: u64,
     /// Bytes of ack-eliciting packets that the peer has acknowledged on this path.
     pub bytes_acked: u64,
-    /// How often congestion showed: by lost packets, or by an acknowledgement of marked ones (ECN). The
-    /// window is cut once a round trip at most.
+    /// Congestion events: lost packets, or an acknowledgement of marked ones (ECN). The window is cut once a
+    /// round trip at most.
     pub congestion_events: u64,
     /// The time from the first packet to the end of the handshake; `None` before that.
     pub handshake: Option<Duration>,

@@ -1,4 +1,4 @@
-//! What threads share memory by: the standard library's types, or those of loom, which tries every order
+//! Types that threads share memory by: the standard library's, or those of loom, which tries every order
 //! of what threads do (`cargo xtask loom`).
 
 #[cfg(not(all(test, feature = "loom")))]

@@ -1,5 +1,5 @@
-//! When which connection wants to be woken: a heap that leaves outdated entries in place until they
-//! surface, since time-outs move far more often than they fire.
+//! Timers of connections: a heap that leaves outdated entries in place until they surface, since
+//! time-outs move far more often than they fire.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,7 +19,8 @@ pub(crate) struct Timers {
     first: Option<Instant>,
 }
 
-/// How much later a time-out may come that nobody waits for: with 1,000 of them a second, fifty at once.
+/// Delay by which a time-out may come later if nobody waits for it: with 1,000 of them a second, fifty
+/// at once.
 const GRAIN: Duration = Duration::from_millis(50);
 
 /// Outdated entries that are not worth a sweep.

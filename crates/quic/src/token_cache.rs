@@ -1,5 +1,5 @@
-//! What a client keeps of addresses once validated: the tokens of NEW_TOKEN, for its next connections
-//! (RFC 9000 section 8.1.3). What servers do with them is in [`validation`](crate::validation).
+//! Tokens of NEW_TOKEN that a client keeps of addresses once validated, for its next connections (RFC
+//! 9000 section 8.1.3). What servers do with them is in [`validation`](crate::validation).
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -19,9 +19,9 @@ use aws_lc_rs::hkdf;
 use crate::engine::UsedTokens;
 use crate::{Error, Version};
 
-/// When an endpoint answers a client's first packet by Retry (RFC 9000 section 8.1.2), which costs
-/// the client a round trip and the endpoint no memory. Written `always`, `never`, or as a number.
-/// Default: beyond 1,000.
+/// Condition under which an endpoint answers a client's first packet by Retry (RFC 9000 section 8.1.2),
+/// which costs the client a round trip and the endpoint no memory. Written `always`, `never`, or as a
+/// number. Default: beyond 1,000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Retry {
     /// Every client that shows no token.
@@ -35,7 +35,7 @@ pub enum Retry {
 }
 
 impl Retry {
-    /// Whether a client without a token has to get one first.
+    /// Returns true if a client without a token has to get one first.
     pub(crate) fn is_due(self, unvalidated: usize) -> bool {
         match self {
             Self::Always => true,
@@ -80,11 +80,11 @@ fn no_retry() -> Error {
     }
 }
 
-/// What endpoints share that take each other's tokens: the workers of a server. A client's next
-/// datagram may come to any of them. Clones are the same.
+/// Keys and used tokens that endpoints share which take each other's tokens: the workers of a server. A
+/// client's next datagram may come to any of them. Clones are the same.
 #[derive(Clone)]
 pub struct Tokens {
-    /// Of [`Version::ALL`] in turn: RFC 9369 section 5 wants tokens to count for the version of the
+    /// Keys of [`Version::ALL`] in turn: RFC 9369 section 5 wants tokens to count for the version of the
     /// connection that they are from alone.
     pub(crate) keys: [Arc<hkdf::Prk>; Version::ALL.len()],
     /// Those of NEW_TOKEN that were shown.
@@ -93,8 +93,8 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// Who knows `key` can make tokens for any address. Tokens carry a date, so that a server that
-    /// keeps the key can still take them after a restart: `now` is `today`.
+    /// Creates the tokens of `key`, with which anybody can make tokens for any address. Tokens carry a
+    /// date, so that a server that keeps the key can still take them after a restart: `now` is `today`.
     #[must_use]
     pub fn new(key: [u8; 32], now: Instant, today: SystemTime) -> Self {
         Self::at(key, OnceLock::from((now, today)))

@@ -32,12 +32,12 @@ impl Version {
         }
     }
 
-    /// Its place in [`ALL`](Self::ALL).
+    /// Returns the version's place in [`ALL`](Self::ALL).
     pub(crate) const fn index(self) -> usize {
         self as usize
     }
 
-    /// What TLS derives keys by.
+    /// Returns the version by which TLS derives keys.
     pub(crate) const fn tls(self) -> rustls::quic::Version {
         match self {
             Self::V1 => rustls::quic::Version::V1,

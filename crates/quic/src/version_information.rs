@@ -1,5 +1,5 @@
-//! What each side says of its versions in the hand-shake (RFC 9368), where nobody on the way can change
-//! it: a transport parameter with the version in use and those that would do.
+//! Versions that each side names in the handshake (RFC 9368), where nobody on the way can change them:
+//! a transport parameter with the version in use and those that would do.
 //!
 //! A client of ours names its own version alone, so no server answers it with another one (compatible
 //! negotiation, RFC 9368 section 2.3). It never begins anew because of a Version Negotiation packet
@@ -14,10 +14,10 @@ const ID: u8 = 0x11;
 /// Why a peer's parameter is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It can't be read, which is TRANSPORT_PARAMETER_ERROR.
+    /// The parameter can't be read, which is TRANSPORT_PARAMETER_ERROR.
     Malformed,
-    /// It is about another version than the one in use: somebody changed what was sent, which is
-    /// VERSION_NEGOTIATION_ERROR.
+    /// The parameter is about another version than the one in use: somebody changed what was sent,
+    /// which is VERSION_NEGOTIATION_ERROR.
     OtherVersion,
 }
 
@@ -61,8 +61,9 @@ pub(crate) fn check(parameters: &[u8], of: Role, version: Version) -> Result<(),
     }
 }
 
-/// Whether the parameters of a server, as a client remembers them, are of a connection of this version.
-/// Who says nothing of its versions speaks version 1: every other one has to (RFC 9369 section 4).
+/// Returns true if the parameters of a server, as a client remembers them, are of a connection of this
+/// version. A server that names no versions speaks version 1: every other one has to name them (RFC
+/// 9369 section 4).
 pub(crate) fn is_of(remembered: &[u8], version: Version) -> bool {
     match find(remembered) {
         Ok(Some(_)) => check(remembered, Role::Server, version).is_ok(),

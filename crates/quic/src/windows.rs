@@ -1,6 +1,5 @@
-//! How much a server's connection may hold of what its peer hasn't acknowledged, and of what hasn't
-//! been read: windows that grow with the connection's own progress, out of a pool that the endpoint's
-//! connections share.
+//! Windows of a server's connection: bytes it may hold that its peer hasn't acknowledged, and bytes that haven't
+//! been read. They grow with the connection's own progress, out of a pool that the endpoint's connections share.
 //!
 //! Such bytes stay for as long as a peer likes: one that asks for much and acknowledges nothing, or
 //! leaves a gap in what it sends, costs its windows. So each begins with small ones, and what they may
@@ -38,14 +37,14 @@ const RECEIVE_PART: u64 = 8;
 /// follow it, and one for the growth that the next acknowledgements bring.
 const AHEAD: u64 = 3;
 
-/// What an endpoint's connections may still add to their windows.
+/// Bytes that an endpoint's connections may still add to their windows.
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
     left: Arc<AtomicU64>,
     size: u64,
     /// With so much or less left it is short.
     short: u64,
-    /// What a connection's windows may grow to.
+    /// Sizes that a connection's windows may grow to.
     send: u64,
     receive: u64,
 }
@@ -62,9 +61,9 @@ pub(crate) struct Windows {
     /// Bytes beyond the window for receiving that the peer may send, since that was larger: no credit can
     /// be taken back (RFC 9000 section 4.1). They are of the pool.
     owed: u64,
-    /// Of the pool, for what was read and is kept.
+    /// Bytes of the pool for what was read and is kept.
     kept: u64,
-    /// Of the pool, for what waits to be read beyond what the window for receiving is for.
+    /// Bytes of the pool for what waits to be read beyond what the window for receiving is for.
     pinned: u64,
     pool: Pool,
     /// `None`: it may have all of the pool.
@@ -235,7 +234,7 @@ impl Windows {
         pool.change(share, &mut self.pinned, wanted)
     }
 
-    /// Whether they are as if nothing had been held.
+    /// Returns true if the windows are as if nothing had been held.
     pub(crate) fn are_fresh(&self) -> bool {
         self.written == 0 && self.granted() == 0 && self.pinned == 0
     }

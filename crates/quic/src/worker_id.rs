@@ -12,7 +12,7 @@ use std::fmt;
 
 use crate::Error;
 
-/// How many processes in a row can be told apart: the next has the number of the first again.
+/// Number of processes in a row that can be told apart: the next has the number of the first again.
 const GENERATIONS: u8 = 16;
 
 /// The bits of a worker's number, below those of the generation.

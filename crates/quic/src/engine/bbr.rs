@@ -98,13 +98,13 @@ impl State {
         matches!(self, Self::Down | Self::Cruise | Self::Refill | Self::Up)
     }
 
-    /// Whether it looks for more bandwidth (section 5.3.3.6, BBRIsProbingBW).
+    /// Returns true if the flow looks for more bandwidth (section 5.3.3.6, BBRIsProbingBW).
     fn is_accelerating(self) -> bool {
         matches!(self, Self::Startup | Self::Refill | Self::Up)
     }
 }
 
-/// What is noted of each batch of packets when it is sent, bytes.
+/// Bytes noted of each batch of packets when it is sent.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sent {
     /// Under way with it.
@@ -113,7 +113,7 @@ struct Sent {
     lost: u64,
 }
 
-/// What an acknowledgement says.
+/// Sample of an acknowledgement.
 #[derive(Clone, Copy, Debug)]
 struct Ack {
     now: Instant,
@@ -165,7 +165,7 @@ pub(crate) struct Bbr {
     prior_window: u64,
     /// `None` before the first round trip.
     pacing_rate: Option<f64>,
-    /// What the path is believed to have.
+    /// Estimated bandwidth of the path, bytes per second.
     bandwidth: f64,
     max_bandwidth: MaxBandwidth,
     min_rtt: MinRtt,
@@ -240,8 +240,8 @@ impl Bbr {
         self.rounds.used_up || self.rounds.used_up_before
     }
 
-    /// Whether so much was under way lately that the path may have been full. quinn-proto notices a moment
-    /// late that the application has no more to send, and small responses would end Startup.
+    /// Returns true if so much was under way lately that the path may have been full. quinn-proto notices
+    /// a moment late that the application has no more to send, and small responses would end Startup.
     fn has_tried(&self) -> bool {
         self.state != State::Startup || self.rounds.used || self.rounds.used_before
     }
@@ -425,8 +425,8 @@ impl Bbr {
     }
 }
 
-/// How much was under way when more than the tolerated part of it was lost (section 5.5.10.2,
-/// BBRInflightAtLoss).
+/// Returns the bytes that were under way when more than the tolerated part of them was lost (section
+/// 5.5.10.2, BBRInflightAtLoss).
 fn in_flight_at_loss(in_flight: u64, lost: u64, bytes: u64, tolerated: f64) -> u64 {
     let before = in_flight.saturating_sub(bytes) as f64;
     let lost_before = lost.saturating_sub(bytes) as f64;

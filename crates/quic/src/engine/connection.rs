@@ -1,7 +1,7 @@
 //! One connection: its life from hand-shake to close, and what can be done with its streams.
 //!
-//! It wraps the engine's connection. What it adds is small: the application hears of a connection's
-//! end exactly once, and calls on streams that are over, or of the other direction, do no harm.
+//! The connection wraps the engine's. It adds little: the application hears of a connection's end
+//! exactly once, and calls on streams that are over, or of the other direction, do no harm.
 
 mod sending;
 mod windows;
@@ -51,16 +51,16 @@ pub struct Connection {
     /// The peer has closed it, or knows it no more: nothing is sent (RFC 9000 section 10.2.2).
     draining: bool,
     began: Instant,
-    /// When a hand-shake that isn't done is given up.
+    /// Time at which a handshake that isn't done is given up.
     give_up: Instant,
-    /// What the hand-shake may send.
+    /// Anti-amplification limit of the handshake.
     budget: Budget,
-    /// Where it sends after the handshake.
+    /// Addresses to which the connection sends after the handshake.
     paths: Paths,
     shortening: Arc<Shortening>,
     /// `None`: they are whole.
     windows: Option<Windows>,
-    /// What waits to be read.
+    /// Datagrams that wait to be read.
     pins: Pins,
     /// STREAM frames that have come.
     stream_frames: u64,
@@ -157,7 +157,7 @@ impl Connection {
         self.paths.on_received(now, current, remote, bytes);
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout).
+    /// Returns the time to call [`handle_timeout`](Self::handle_timeout).
     pub(crate) fn poll_timeout(&mut self) -> Option<Instant> {
         let give_up = self.is_in_handshake().then_some(self.give_up);
         let timers = [self.engine.poll_timeout(), give_up];
@@ -175,12 +175,12 @@ impl Connection {
         }
     }
 
-    /// Whether the peer is known to receive at its address.
+    /// Returns true if the peer is known to receive at its address.
     pub(crate) fn is_validated(&self) -> bool {
         !self.budget.is_limited()
     }
 
-    /// Whether nothing is left to deliver or to acknowledge.
+    /// Returns true if nothing is left to deliver or to acknowledge.
     pub(crate) fn is_idle(&self) -> bool {
         match self.phase {
             Phase::Handshake => self.role() == Role::Server,
@@ -189,7 +189,7 @@ impl Connection {
         }
     }
 
-    /// Whether neither side has given it up, and it isn't done.
+    /// Returns true if the handshake isn't done, and neither side has given it up.
     fn is_in_handshake(&self) -> bool {
         self.is_handshaking() && self.engine.is_handshaking()
     }
@@ -232,14 +232,14 @@ impl Connection {
         }
     }
 
-    /// Whether the hand-shake leaves time for early data. What comes with the end of the hand-shake is
-    /// not early: by then the peer is known to be there.
+    /// Returns true if the handshake leaves time for early data. Data that comes with the end of the
+    /// handshake is not early: by then the peer is known to be there.
     fn can_be_early(&self) -> bool {
         self.phase == Phase::Handshake && self.engine.has_0rtt() && self.engine.is_handshaking()
     }
 
-    /// Whether the server has refused what this client sent early, though the application may not have
-    /// heard of it.
+    /// Returns true if the server has refused what this client sent early, though the application may
+    /// not have heard of it.
     fn was_refused(&self) -> bool {
         self.phase == Phase::Early
             && self.role() == Role::Client
@@ -509,7 +509,7 @@ fn in_varint(number: u64) -> VarInt {
     VarInt::from_u64(number).unwrap_or(VarInt::MAX)
 }
 
-/// Whether the peer has ended the connection, and knows that.
+/// Returns true if the peer has ended the connection, and knows that.
 fn is_peers(error: &ConnectionError) -> bool {
     use ConnectionError::{ApplicationClosed, ConnectionClosed, Reset};
     matches!(error, ApplicationClosed(_) | ConnectionClosed(_) | Reset)

@@ -89,14 +89,14 @@ impl crypto::ServerConfig for ServerCrypto {
     }
 }
 
-/// What decides how long a connection's 1-RTT packets are.
+/// Returns the setting by which a connection's 1-RTT packets are made shorter.
 pub(crate) fn shortening(connection: &quinn_proto::Connection) -> Arc<Shortening> {
     let data = connection.crypto_session().handshake_data();
     let shortening = data.and_then(|data| data.downcast::<Arc<Shortening>>().ok());
     *shortening.expect("every session has one")
 }
 
-/// What the peer has shown of itself in the handshake, as far as it has come.
+/// Returns what the peer has shown of itself in the handshake so far.
 pub(crate) fn peer_identity(connection: &quinn_proto::Connection) -> PeerIdentity {
     let identity = connection.crypto_session().peer_identity();
     let identity = identity.and_then(|it| it.downcast::<PeerIdentity>().ok());

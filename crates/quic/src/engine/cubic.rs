@@ -18,7 +18,8 @@ use crate::initial_window::InitialWindow;
 /// RFC 9438 section 4.6: "beta_cubic SHOULD be set to 0.7."
 const BETA: f64 = 0.7;
 
-/// Of the cubic function, in packets per second cubed. RFC 9438 section 5.1: "C SHOULD be set to 0.4".
+/// Constant of the cubic function, in packets per second cubed. RFC 9438 section 5.1: "C SHOULD be set
+/// to 0.4".
 const C: f64 = 0.4;
 
 /// By how many packets a round trip the estimate of Reno grows until it is where the window was: that
@@ -63,7 +64,7 @@ pub(crate) struct Cubic {
     usage: Usage,
 }
 
-/// How much was under way at once lately, bytes.
+/// The most that was under way at once lately, bytes.
 ///
 /// RFC 9002 section 7.8: a window that isn't used SHOULD NOT grow. In slow start one counts as used of
 /// which more than half was, as in Linux' TCP (`tcp_is_cwnd_limited`): the last flight of a response is
@@ -72,17 +73,19 @@ pub(crate) struct Cubic {
 struct Usage {
     in_flight: u64,
     most: u64,
-    /// When that was; once a packet that was sent later is acknowledged, it is of a former round trip.
+    /// Time of that maximum; once a packet that was sent later is acknowledged, it is of a former round
+    /// trip.
     at: Option<Instant>,
     over: bool,
 }
 
 /// One stage of congestion avoidance (RFC 9438 section 4.2).
 ///
-/// It begins when the window is cut, and not a round trip later with the first acknowledgement that
-/// counts. So does the time by which both of its functions grow, Reno's too, as RFC 8312 section 4.2 has
-/// it. On a path that loses every third packet most of the time goes by without an acknowledgement, and
-/// a window that grows by these alone stays at two packets, of which no third tells that they are lost.
+/// Congestion avoidance begins when the window is cut, and not a round trip later with the first
+/// acknowledgement that counts. So does the time by which both of its functions grow, Reno's too, as RFC
+/// 8312 section 4.2 has it. On a path that loses every third packet most of the time goes by without an
+/// acknowledgement, and a window that grows by these alone stays at two packets, of which no third tells
+/// that they are lost.
 #[derive(Clone, Copy, Debug)]
 struct Avoidance {
     began: Instant,
@@ -230,9 +233,9 @@ impl Avoidance {
         self.plateau + C * (time - self.k).powi(3) * packet
     }
 
-    /// What Reno's window would be after so many round trips: slower than Reno by [`ALPHA`] to where
-    /// the window was, for it was cut by less, and from there at Reno's own pace (RFC 9438 section
-    /// 4.3).
+    /// Returns the window that Reno would have after so many round trips: slower than Reno by [`ALPHA`]
+    /// to where the window was, for it was cut by less, and from there at Reno's own pace (RFC 9438
+    /// section 4.3).
     fn reno(&self, rounds: f64, packet: f64) -> f64 {
         let to_prior = (self.prior - self.base) / (ALPHA * packet);
         if rounds < to_prior {

@@ -49,13 +49,13 @@ pub struct Endpoint<S = ()> {
     client: Option<quinn_proto::ClientConfig>,
     /// Set in the server role.
     servers: Option<Servers>,
-    /// Of new connections: a client's own; a server's is that of the last long header that came, by which
-    /// the engine takes what comes.
+    /// Version of new connections: a client's own; a server's is that of the last long header received, by which the
+    /// engine parses.
     version: Version,
     clock: Option<Arc<Clock>>,
     logging: Option<Logging>,
     limits: Limits,
-    /// Of windows. `None`: they are whole.
+    /// Pool of windows. `None`: every window has its full size from the start.
     pool: Option<Pool>,
     handshake_timeout: Duration,
     max_segments: usize,

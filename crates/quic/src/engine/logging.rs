@@ -25,7 +25,8 @@ pub(crate) struct Logging {
 }
 
 impl Logging {
-    /// Of a connection to this peer that begins now; `None` if it is not to be logged.
+    /// Returns the transport of a connection to this peer that begins now; `None` if it is not to
+    /// be logged.
     pub(crate) fn transport(
         &self,
         name: &ConnectionId,
@@ -54,7 +55,7 @@ impl Logging {
         Some(Arc::new(transport))
     }
 
-    /// Of a client's connection that begins now.
+    /// Returns the configuration of a client's connection that begins now, with its log.
     pub(crate) fn client(
         &self,
         mut config: quinn_proto::ClientConfig,

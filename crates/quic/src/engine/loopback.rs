@@ -21,8 +21,8 @@ use crate::initial_window::InitialWindow;
 /// (`net.core.rmem_default`) while it reads another.
 const WINDOW: u64 = 4;
 
-/// Whether a peer is on this machine. No network carries such addresses (RFC 1122 section 3.2.1.3, RFC
-/// 4291 section 2.5.3), so that nobody elsewhere has them.
+/// Returns true if a peer is on this machine. No network carries such addresses (RFC 1122 section
+/// 3.2.1.3, RFC 4291 section 2.5.3), so that nobody elsewhere has them.
 pub(crate) fn is_near(peer: SocketAddr) -> bool {
     peer.ip().to_canonical().is_loopback()
 }

@@ -21,7 +21,7 @@ pub(crate) struct MeterFactory {
 }
 
 impl MeterFactory {
-    /// Of controllers that begin with this window.
+    /// Builds controllers of this kind that begin with this window.
     pub(crate) fn of(congestion: Congestion, first: InitialWindow) -> Self {
         Self {
             inner: match congestion {

@@ -35,8 +35,8 @@ const MAX_CHANGES: usize = 4;
 /// mostly, have room in it.
 const LEAST: u16 = 80;
 
-/// What [`MAX_CHANGES`] is counted over: a probe time-out (RFC 9002 section 6.2.1) of a path whose RTT varies by
-/// half, with the default of max_ack_delay.
+/// Returns the time over which [`MAX_CHANGES`] is counted: a probe time-out (RFC 9002 section 6.2.1) of a path
+/// whose RTT varies by half, with the default of max_ack_delay.
 fn period(rtt: Duration) -> Duration {
     3 * rtt + Duration::from_millis(25)
 }
@@ -44,19 +44,19 @@ fn period(rtt: Duration) -> Duration {
 /// A datagram that waits for what its address permits.
 pub(crate) type Waiting = (Transmit, Vec<u8>);
 
-/// Where an established connection sends.
+/// Addresses to which an established connection sends.
 pub(crate) struct Paths {
     current: SocketAddr,
     /// The address validated last.
     validated: SocketAddr,
-    /// Of the current address, while it is not validated.
+    /// Limit of the current address, while it is not validated.
     limit: Option<Box<Limit>>,
     /// The current address is one to which quinn-proto has no PATH_CHALLENGE under way.
     settled: bool,
-    /// What quinn-proto sends next is a PATH_CHALLENGE to the address before, which is validated.
+    /// True if quinn-proto's next datagram is a PATH_CHALLENGE to the address before, which is validated.
     asks_former: bool,
     probing: VecDeque<(SocketAddr, Budget)>,
-    /// When the address changed, the latest at the back.
+    /// Times at which the address changed, the latest at the back.
     changes: VecDeque<Instant>,
     /// Datagrams to the current address: two at most.
     waiting: VecDeque<Waiting>,
@@ -67,12 +67,12 @@ struct Limit {
     budget: Budget,
     /// At least what quinn-proto counts as received on this path.
     received: u64,
-    /// What quinn-proto counts as sent on this path.
+    /// Bytes that quinn-proto counts as sent on this path.
     sent: u64,
 }
 
 impl Limit {
-    /// Whether quinn-proto sends no more on this path, except MTU probes, until it is validated.
+    /// Returns true if quinn-proto sends no more on this path, except MTU probes, until it is validated.
     fn is_exhausted(&self) -> bool {
         self.sent >= FACTOR * self.received
     }
@@ -93,12 +93,13 @@ impl Paths {
         }
     }
 
-    /// Whether all may be sent that quinn-proto wants to.
+    /// Returns true if everything may be sent that quinn-proto wants to send.
     pub(crate) fn is_validated(&self) -> bool {
         self.limit.is_none()
     }
 
-    /// Whether a datagram from this address is taken in: one that might be the next change too many is not.
+    /// Returns true if a datagram from this address is taken in: one that might be the next change too many is
+    /// not.
     pub(crate) fn takes(&self, remote: SocketAddr, now: Instant, rtt: Duration) -> bool {
         let recent = |at: &&Instant| now.saturating_duration_since(**at) < period(rtt);
         remote == self.current || self.changes.iter().filter(recent).count() < MAX_CHANGES

@@ -78,7 +78,7 @@ impl Pins {
         self.bytes + self.copied * CHUNK
     }
 
-    /// Whether nothing waits, as far as is known.
+    /// Returns true if nothing waits, as far as is known.
     pub(crate) fn is_empty(&self) -> bool {
         self.held.is_empty() && self.copied == 0
     }

@@ -10,7 +10,7 @@ use super::{loopback, transport};
 use crate::validation::Clock;
 use crate::{Error, ServerConfig, Tokens, Version};
 
-/// What the connections of a server begin with.
+/// Configurations with which the connections of a server begin.
 pub(crate) struct Servers {
     /// For each of [`Version::ALL`] in turn.
     all: [Arc<quinn_proto::ServerConfig>; Version::ALL.len()],
@@ -40,12 +40,13 @@ impl Servers {
         })
     }
 
-    /// Of a version, for clients anywhere.
+    /// Returns the configuration of a version, for clients anywhere.
     pub(crate) fn of(&self, version: Version) -> Arc<quinn_proto::ServerConfig> {
         Arc::clone(&self.all[version.index()])
     }
 
-    /// Of a version, for a client there, if it is not the one for clients anywhere.
+    /// Returns the configuration of a version for a client at this address, if it is not the one for
+    /// clients anywhere.
     pub(crate) fn of_client(
         &self,
         version: Version,
@@ -55,7 +56,7 @@ impl Servers {
         Some(Arc::clone(&near[version.index()]))
     }
 
-    /// Of a version, over another transport.
+    /// Returns the configuration of a version, over another transport.
     pub(crate) fn over(
         &self,
         version: Version,

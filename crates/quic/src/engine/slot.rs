@@ -11,11 +11,11 @@ pub(crate) struct Slot<S> {
     pub(crate) connection: Connection,
     /// The application's.
     pub(crate) state: S,
-    /// Whether it counts as unvalidated.
+    /// True if the connection counts as unvalidated.
     pub(crate) unvalidated: bool,
-    /// Whether it is in the endpoint's `awake`.
+    /// True if the connection is in the endpoint's `awake`.
     pub(crate) awake: bool,
-    /// Whether it is in the endpoint's `sending`.
+    /// True if the connection is in the endpoint's `sending`.
     pub(crate) sending: bool,
     /// Batches sent in this turn.
     pub(crate) batches: u8,
@@ -35,7 +35,7 @@ impl<S> Slot<S> {
         }
     }
 
-    /// When the connection has something to do.
+    /// Returns the time at which the connection has something to do.
     pub(crate) fn poll_timeout(&mut self) -> Option<Instant> {
         let timers = [self.connection.poll_timeout(), self.pacer.due()];
         timers.into_iter().flatten().min()

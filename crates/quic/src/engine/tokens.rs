@@ -16,12 +16,12 @@ use crate::{TokenCache, Tokens, Version};
 /// its own, which is a fiftieth of a hand-shake to derive.
 const NEW_TOKENS: u32 = 1;
 
-/// How long they count: a day holds who comes back for another page, and keeps the log of those that
-/// were used short.
+/// Lifetime of a token of NEW_TOKEN: a day covers a client that comes back for another page, and keeps the
+/// log of used tokens short.
 const NEW_TOKEN_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How long a token of Retry counts, which a client sends back at once: "servers SHOULD ensure that
-/// tokens sent in Retry packets are only accepted for a short time" (RFC 9000 section 8.1.4).
+/// Lifetime of a token of Retry, which a client sends back at once: "servers SHOULD ensure that tokens
+/// sent in Retry packets are only accepted for a short time" (RFC 9000 section 8.1.4).
 const RETRY_TOKEN_LIFETIME: Duration = Duration::from_secs(15);
 
 /// Memory for remembering which tokens of NEW_TOKEN were used; shared by a server's endpoints.

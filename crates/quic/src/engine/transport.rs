@@ -21,12 +21,12 @@ pub(crate) const MIN_MTU: u16 = 1200;
 /// is the maximum permitted UDP payload of 65527").
 const MAX_UDP_PAYLOAD: u16 = 65_527;
 
-/// How exactly the largest payload is looked for, in bytes. The engine halves the range until a step is
-/// smaller than this, and then tries what is left. So between 1,200 and 1,452 bytes, what nearly every
+/// Precision of the search for the largest payload, in bytes. The engine halves the range until a step
+/// is smaller than this, and then tries the rest. So between 1,200 and 1,452 bytes, what nearly every
 /// path carries, it tries 1,452 at once, and where that is lost 1,325. A probe is a full packet with
 /// nothing of the application's: eight of them, for a search to the byte, took 18 ms of a connection at
-/// 5 Mbit/s. What a path carries beyond is at most a tenth more for each packet, and packets cost 60
-/// bytes each.
+/// 5 Mbit/s. A path carries at most a tenth more than that in each packet, and packets cost 60 bytes
+/// each.
 const MTU_PRECISION: u16 = 127;
 
 /// Checks a server's configuration and turns it into the engine's, for connections of one version.
@@ -88,7 +88,7 @@ fn server_tls(config: &ServerConfig, version: Version) -> Result<rustls::ServerC
     Ok(tls)
 }
 
-/// What sessions are bound to.
+/// Returns the terms that sessions are bound to.
 fn terms(config: &ServerConfig, version: Version) -> Terms {
     let version = u64::from(version.number());
     if !config.early_data {
@@ -105,13 +105,13 @@ fn terms(config: &ServerConfig, version: Version) -> Terms {
     Terms::new(&numbers, &config.session_context)
 }
 
-/// Where the windows of a server's connections grow from.
+/// Returns the pool from which the windows of a server's connections grow.
 pub(crate) fn pool(transport: &Transport, limits: &Limits) -> Pool {
     let (_, receive_window) = windows(transport, Role::Server);
     Pool::new(limits.max_held_bytes, transport.send_window, receive_window)
 }
 
-/// What a connection of this role begins with, where `window` is what it may grow to.
+/// Returns the first size of a window of this role, where `window` is the size it may grow to.
 fn first(role: Role, window: u64, of_server: u64) -> u64 {
     match role {
         Role::Client => window,

@@ -6,13 +6,13 @@ use loom::thread;
 
 use super::*;
 
-/// What there is for all.
+/// Size of the pool.
 const ALL: u64 = 3_000;
-/// What there is for the client.
+/// Size of the client's share.
 const SHARE: u64 = 2_000;
 /// The congestion window of every connection.
 const CONGESTION_WINDOW: u64 = 3_244;
-/// What a window asks for beyond its first size.
+/// Bytes that a window asks for beyond its first size.
 const WANTED: u64 = AHEAD * CONGESTION_WINDOW - FIRST_SEND;
 
 fn grow(windows: &mut Windows) -> u64 {

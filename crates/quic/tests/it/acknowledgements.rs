@@ -7,7 +7,7 @@ use altway_quic::Direction;
 
 use crate::pair::{Pair, delay, pattern};
 
-/// What a download took over 20 Mbit/s and 40 ms there and back, if the server asks for this.
+/// Result of a download over 20 Mbit/s and 40 ms there and back, if the server asks for this.
 struct Download {
     /// Datagrams of the client's, nearly all of them acknowledgements.
     datagrams: usize,

@@ -1,5 +1,5 @@
-//! What a server sends to an address that nobody has shown to receive at: three times what came from
-//! there at most (RFC 9000 section 8.1), counted datagram by datagram.
+//! Bytes that a server sends to an address that nobody has shown to receive at: three times what
+//! came from there at most (RFC 9000 section 8.1), counted datagram by datagram.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ struct Count {
     now: Instant,
     came: usize,
     left: usize,
-    /// What the server answered first.
+    /// First answer of the server.
     answer: Option<Vec<u8>>,
 }
 
@@ -66,7 +66,7 @@ impl Count {
         self.answer = self.answer.take().or_else(|| said.next());
     }
 
-    /// When all is over.
+    /// Runs until all is over; returns the bytes that came and left.
     fn end(&mut self) -> (usize, usize) {
         self.pass(MINUTE);
         (self.came, self.left)

@@ -11,7 +11,7 @@ use crate::bottleneck::{Bottleneck, Supply, link};
 const RATE: f64 = 2.5e6;
 const BDP: u64 = 100_000;
 
-/// Of a packet of 1,480 bytes, the part that is an application's.
+/// Part of a packet of 1,480 bytes that is the application's.
 const PAYLOAD: f64 = 0.958;
 
 fn seconds(seconds: u64) -> Duration {

@@ -21,7 +21,7 @@ const HEADERS: usize = 28;
 /// Bytes that an application writes at a time.
 const CHUNK: usize = 64 << 10;
 
-/// What the application of a server has to send.
+/// Data that the application of a server has to send.
 #[derive(Clone, Copy)]
 pub(crate) enum Supply {
     /// More than the path takes.
@@ -46,7 +46,7 @@ pub(crate) struct Flow {
     stream: Option<StreamId>,
     back: Way<Vec<u8>>,
     supply: Supply,
-    /// What is written next, and when there is more.
+    /// Bytes that are written next, and the time at which there are more.
     waiting: usize,
     next: Timestamp,
     /// Bytes that the client has read.
@@ -251,7 +251,7 @@ impl Flow {
         }
     }
 
-    /// What the application has to send by now.
+    /// Hands over what the application has to send by now.
     fn supply(&mut self, at: Timestamp) {
         if let Supply::Each(time, bytes) = self.supply
             && self.stream.is_some()

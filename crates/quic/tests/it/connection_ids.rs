@@ -1,4 +1,4 @@
-//! What a server's connection IDs say: whose a connection is, wherever its client is; and whose no
+//! A server's connection IDs: whose a connection is, wherever its client is; and whose no
 //! connection is any more.
 
 use std::time::Duration;
@@ -57,7 +57,8 @@ fn a_clients_packets_name_its_worker_from_every_address() {
     }
 }
 
-/// How a client's connection ends when this endpoint stands in for the server's.
+/// Returns the reason for which a client's connection ends when this endpoint stands in for the
+/// server's.
 fn end_at(config: &ServerConfig) -> Option<CloseReason> {
     let mut pair = connected();
     pair.server.endpoint = Endpoint::server(config, [9; 32]).unwrap();

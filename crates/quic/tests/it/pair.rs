@@ -50,14 +50,14 @@ pub(crate) struct End {
     pub(crate) named: Vec<Option<WorkerId>>,
     /// The ECN bits that it set.
     pub(crate) marks: Vec<Option<Ecn>>,
-    /// What its path makes of them.
+    /// Change of the ECN bits by the path.
     pub(crate) on_the_way: fn(Option<Ecn>) -> Option<Ecn>,
     /// Every datagram that this end has sent.
     pub(crate) flight: Vec<Vec<u8>>,
     /// Leaves streams unread.
     pub(crate) lazy: bool,
     sending: HashMap<StreamId, Bytes>,
-    /// Where this end's datagrams seem to come from.
+    /// Source address of this end's datagrams, as the other end sees it.
     pub(crate) address: SocketAddr,
     out: Way<Packet>,
 }
@@ -67,7 +67,7 @@ pub(crate) struct Pair {
     pub(crate) server: End,
     /// Swallows what either side sends.
     pub(crate) black_hole: bool,
-    /// What is sent to an address that the client had before arrives as well.
+    /// True if datagrams to an address that the client had before arrive as well.
     pub(crate) keeps_addresses: bool,
     /// The largest datagram that the path carries; larger ones are lost.
     pub(crate) mtu: usize,

@@ -101,7 +101,8 @@ fn mtu_of_server(pair: &mut Pair) -> u16 {
     pair.server.endpoint.path_statistics(server).unwrap().mtu
 }
 
-/// How many datagrams of the server are larger than the smallest that every path carries.
+/// Returns the number of the server's datagrams that are larger than the smallest that every path
+/// carries.
 fn large_datagrams(pair: &Pair) -> usize {
     let sizes = pair.server.flight.iter().map(Vec::len);
     sizes.filter(|size| *size > 1_200).count()

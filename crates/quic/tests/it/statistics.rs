@@ -21,7 +21,7 @@ fn bottleneck(ms: u64) -> Link {
     }
 }
 
-/// What the server knows.
+/// Returns the server's statistics of its path.
 fn statistics(pair: &mut Pair) -> PathStatistics {
     let handle = pair.server.connection.unwrap();
     pair.server.endpoint.path_statistics(handle).unwrap()

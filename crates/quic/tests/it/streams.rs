@@ -1,4 +1,4 @@
-//! What streams carry, and what can't be done with them.
+//! Streams: what they carry, and what can't be done with them.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! When clients must show that they receive at their address, and what counts as showing it.
+//! Address validation: when clients must show that they receive at their address, and what counts
+//! as showing it.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -128,7 +129,7 @@ fn a_token_of_another_key_counts_as_none() {
     assert_eq!(second.statistics().connections, 0);
 }
 
-/// What becomes of a client that shows its token of Retry so much later, from this address.
+/// Returns the events of a client that shows its token of Retry so much later, from this address.
 fn shown(later: Duration, from: u32) -> Vec<Event> {
     let now = Instant::now();
     let mut server = server_with_limits(|limits| limits.retry = Retry::Always);

@@ -71,7 +71,8 @@ fn version_negotiation_is_not_answered() {
     assert_eq!(offered(&packet([0; 4], 1200)), None);
 }
 
-/// What becomes of a client of this version whose first packet is answered by these.
+/// Returns the events of a client of this version whose first packet is answered by a Version
+/// Negotiation of these.
 fn told(speaks: Version, versions: &[[u8; 4]]) -> Vec<Event> {
     let now = Instant::now();
     let mut client = client(|config| config.version = speaks);

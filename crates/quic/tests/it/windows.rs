@@ -1,5 +1,6 @@
-//! What a server's connection holds of bytes that its peer doesn't acknowledge, or that nobody reads:
-//! little at first, more with what it gets done, and all connections together no more than there is.
+//! Bytes that a server's connection holds because its peer doesn't acknowledge them, or nobody reads
+//! them: few at first, more with what it gets done, and for all connections together no more than
+//! there is.
 
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ fn ask(pair: &mut Pair) -> StreamId {
     stream
 }
 
-/// How long the server takes to deliver `bytes` on `stream`.
+/// Returns the time that the server takes to deliver `bytes` on `stream`.
 fn deliver(pair: &mut Pair, stream: StreamId, bytes: usize) -> Duration {
     let begun = pair.elapsed();
     pair.server.send(stream, pattern(bytes));

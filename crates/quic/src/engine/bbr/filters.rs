@@ -1,5 +1,4 @@
-//! What BBR remembers of its samples: the largest rate, the smallest round trip, how acknowledgements
-//! bunch.
+//! Filters of BBR's samples: the largest rate, the smallest round trip, how acknowledgements bunch.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +26,8 @@ impl MaxBandwidth {
         self.current.max(self.before)
     }
 
-    /// What the application held back counts only where it is more than was known (section 5.5.4).
+    /// Takes a rate in; one that the application held back counts only where it is above the largest so
+    /// far (section 5.5.4).
     pub(super) fn on_sample(&mut self, rate: f64, app_limited: bool) {
         if rate >= self.get() || !app_limited {
             self.current = self.current.max(rate);
@@ -66,7 +66,8 @@ impl MinRtt {
         self.smallest
     }
 
-    /// Whether none as small was seen for so long that the queue has to be drained for it.
+    /// Takes a round trip in; returns true if none as small was seen for so long that the queue has to be
+    /// drained for it.
     pub(super) fn on_sample(&mut self, now: Instant, rtt: Duration) -> bool {
         let is_due = now.saturating_duration_since(self.probed_at) > PROBE_RTT_INTERVAL;
         let probed = match self.probed {
@@ -90,8 +91,7 @@ impl MinRtt {
     }
 }
 
-/// How much more is acknowledged at a time than the rate explains (draft-ietf-ccwg-bbr-05 section
-/// 5.5.9), bytes.
+/// Bytes acknowledged at a time beyond what the rate explains (draft-ietf-ccwg-bbr-05 section 5.5.9).
 #[derive(Clone, Debug)]
 pub(super) struct Bunches {
     began: Instant,

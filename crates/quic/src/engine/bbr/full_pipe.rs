@@ -1,5 +1,5 @@
-//! When a rate that is being raised no longer rises: the pipe is full (draft-ietf-ccwg-bbr-05 section
-//! 5.3.1.2).
+//! Detection of a full pipe: a rate that is being raised no longer rises (draft-ietf-ccwg-bbr-05
+//! section 5.3.1.2).
 
 /// Growth of the rate in a round trip that counts.
 const GROWTH: f64 = 1.25;
@@ -22,7 +22,7 @@ impl FullPipe {
         self.is_now
     }
 
-    /// It was so once on this path.
+    /// Returns true if the pipe was full once on this path.
     pub(super) fn was_ever(&self) -> bool {
         self.was_ever
     }

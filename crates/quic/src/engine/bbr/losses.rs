@@ -1,4 +1,4 @@
-//! What BBR makes of lost and marked packets: how many of a round trip, and the bounds that follow
+//! Lost and marked packets as BBR counts them: how many of a round trip, and the bounds that follow
 //! (draft-ietf-ccwg-bbr-05 section 5.5.10).
 
 /// Part of its rate and of its volume that a flow keeps at least, whatever a round trip shows
@@ -25,7 +25,7 @@ pub(super) struct LossRound {
     volume: u64,
 }
 
-/// What a round trip showed.
+/// Result of a round trip.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ended {
     /// More was lost than is tolerated, or some of it was marked.

@@ -70,7 +70,7 @@ impl Cycle {
 /// A moment with a small window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ProbeRtt {
-    /// When it may be over; `None` until the volume is down.
+    /// Earliest end of ProbeRTT; `None` until the volume is down.
     until: Option<Instant>,
     /// A round trip was had since.
     round_done: bool,

@@ -81,7 +81,7 @@ fn marked_packets_count_as_too_much_loss() {
     assert_ne!(bbr.bounds.long, u64::MAX);
 }
 
-/// What may happen to a controller.
+/// One input to a controller.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Wait(u64),

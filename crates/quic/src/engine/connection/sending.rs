@@ -1,4 +1,4 @@
-//! What a connection sends: quinn-proto's batches, as far as its handshake and its path permit them.
+//! Sending of a connection: quinn-proto's batches, as far as its handshake and its path permit them.
 
 use std::time::Instant;
 

@@ -38,7 +38,7 @@ impl InitialKeys {
         }
     }
 
-    /// Whether they are of this ID, for this side.
+    /// Returns true if the keys are of this ID, for this side.
     pub(super) fn are_of(&self, id: &ConnectionId, side: Side) -> bool {
         self.id == *id && self.side == side
     }

@@ -10,7 +10,7 @@ use crate::long_header::integer;
 /// Opens packets without the padding at their end.
 pub(super) struct Unpadded(Box<dyn PacketKey>, Holding);
 
-/// Who knows what is held of the packets of a kind.
+/// Party that counts what is held of the packets of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Holding {
     /// quinn-proto alone.
@@ -20,12 +20,12 @@ enum Holding {
 }
 
 impl Unpadded {
-    /// Of a hand-shake.
+    /// Wraps a key of a handshake.
     pub(super) fn new(key: Box<dyn PacketKey>) -> Self {
         Self(key, Holding::Uncounted)
     }
 
-    /// Of an established connection.
+    /// Wraps a 1-RTT key of an established connection.
     pub(super) fn of_streams(key: Box<dyn PacketKey>) -> Self {
         Self(key, Holding::Counted)
     }
@@ -89,11 +89,12 @@ const IMMEDIATE_ACK: u8 = 0x1f;
 const WITH_OFFSET: u8 = 0x04;
 const WITH_LENGTH: u8 = 0x02;
 
-/// Of a stateless reset token.
+/// Length of a stateless reset token, bytes.
 const TOKEN_BYTES: usize = 16;
 
-/// How long a payload is without the padding at its end: at least a byte, as a packet without frames is
-/// an error (RFC 9000 section 12.4). What isn't understood stays whole, for the engine to judge.
+/// Returns the length of a payload without the padding at its end: at least a byte, as a packet without
+/// frames is an error (RFC 9000 section 12.4). A payload that isn't understood stays whole, for the engine
+/// to judge.
 fn without_padding(payload: &[u8]) -> usize {
     if payload.last() != Some(&PADDING) {
         return payload.len();
@@ -118,7 +119,7 @@ fn without_padding(payload: &[u8]) -> usize {
     (payload.len() - rest.len()).max(1)
 }
 
-/// What follows a frame of this type, whose other fields are at the front of `bytes`.
+/// Returns the bytes after a frame of this type, whose other fields are at the front of `bytes`.
 fn after_frame(kind: u8, bytes: &[u8]) -> Option<&[u8]> {
     match kind {
         PING | HANDSHAKE_DONE | IMMEDIATE_ACK => Some(bytes),
@@ -150,7 +151,7 @@ fn after_integers(count: u64, bytes: &[u8]) -> Option<&[u8]> {
     (0..count).try_fold(bytes, |rest, _| Some(integer(rest)?.1))
 }
 
-/// What follows a length and so many bytes.
+/// Returns the bytes after a length and so many bytes.
 fn after_content(bytes: &[u8]) -> Option<&[u8]> {
     let (length, rest) = integer(bytes)?;
     rest.get(usize::try_from(length).ok()?..)

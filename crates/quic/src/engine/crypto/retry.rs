@@ -1,7 +1,7 @@
 //! The integrity tag of Retry packets (RFC 9001 section 5.8, RFC 9369 section 3.3.3).
 //!
-//! Its key is no secret: the tag shows that who sent the packet saw the client's, and that nothing broke
-//! it on the way.
+//! The key is no secret: the tag shows that the packet's sender saw the client's packet, and that
+//! nothing broke it on the way.
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 
@@ -35,7 +35,7 @@ pub(super) fn tag(version: Version, id: &[u8], packet: &[&[u8]]) -> [u8; TAG_BYT
         .expect("the cipher's tags have 16 bytes")
 }
 
-/// Whether a Retry packet's payload ends with its tag.
+/// Returns true if a Retry packet's payload ends with its tag.
 pub(super) fn is_valid(version: Version, id: &[u8], header: &[u8], payload: &[u8]) -> bool {
     let Some((token, received)) = payload.split_last_chunk() else {
         return false;

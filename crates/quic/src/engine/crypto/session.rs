@@ -34,13 +34,13 @@ pub(super) struct Session {
     /// Keys that were derived before the connection began, until it has others.
     derived: Option<InitialKeys>,
     next: Option<Next>,
-    /// What the keys of 1-RTT packets ask how long to make them.
+    /// Setting that the keys of 1-RTT packets shorten packets by.
     shortening: Arc<Shortening>,
-    /// What the client has shown, once `tls` is gone.
+    /// Identity that the client has shown, once `tls` is gone.
     identity: Option<Box<PeerIdentity>>,
 }
 
-/// Where the next keys of 1-RTT packets come from.
+/// Source of the next keys of 1-RTT packets.
 enum Next {
     Secrets(Secrets),
     /// From what follows those that the engine has.
@@ -237,7 +237,7 @@ mod tests {
     use super::super::initial_suite;
     use super::*;
 
-    /// What a server of `version` makes of a client whose parameters are these.
+    /// Returns a server's verdict, speaking `version`, on a client whose parameters are these.
     fn read(version: Version, parameters: Vec<u8>) -> Result<(), TransportError> {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der());

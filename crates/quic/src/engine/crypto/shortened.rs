@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use bytes::BytesMut;
 use quinn_proto::crypto::{CryptoError, PacketKey};
 
-/// How many bytes at the end of the 1-RTT packets of a connection are none of theirs: 0, unless a packet
-/// is made for an unvalidated path.
+/// Bytes at the end of the 1-RTT packets of a connection that are none of theirs: 0, unless a packet is made
+/// for an unvalidated path.
 #[derive(Debug, Default)]
 pub(crate) struct Shortening(AtomicU16);
 
 impl Shortening {
-    /// Of the packets made from now on.
+    /// Sets the bytes for the packets made from now on.
     pub(crate) fn set(&self, bytes: u16) {
         // A connection and its keys are used by one thread at a time.
         self.0.store(bytes, Ordering::Relaxed);
@@ -44,8 +44,9 @@ impl Shortened {
 }
 
 impl PacketKey for Shortened {
-    /// What is left is enough for the sample of header protection: quinn-proto's packets have 22 bytes more
-    /// than their connection ID at least, the tag included, as if they were to be like a stateless reset.
+    /// Encrypts the shortened packet. The rest is enough for the sample of header protection: quinn-proto's
+    /// packets have at least 22 bytes more than their connection ID, the tag included, as if they were to be
+    /// like a stateless reset.
     fn encrypt(&self, number: u64, packet: &mut [u8], header_length: usize) {
         let end = packet.len() - self.by.bytes();
         self.key.encrypt(number, &mut packet[..end], header_length);

@@ -17,9 +17,10 @@ use super::shortened::{Shortened, Shortening};
 /// The next keys of both directions.
 pub(super) struct Upcoming {
     keys: OnceLock<PacketKeySet>,
-    /// What they follow from; once there are keys, what the ones after them do. `None`: that was taken.
+    /// Secrets that the keys are derived from; once there are keys, those of the next. `None`: these were
+    /// taken.
     secrets: Mutex<Option<Secrets>>,
-    /// How many packets each may encrypt, as far as that is known before there are keys.
+    /// Packets that each key may encrypt, as far as that is known before there are keys.
     limit: Option<u64>,
 }
 

@@ -90,7 +90,8 @@ fn initial_keys(side: Side) -> Keys {
     InitialKeys::new(Version::V2, &suite(), &id, side).lend()
 }
 
-/// What leaves when the engine sends this header, whose packet number has so many bytes.
+/// Returns the packet that leaves when the engine sends this header, whose packet number has so
+/// many bytes.
 fn sealed(
     (header_key, packet_key): (&dyn HeaderKey, &dyn PacketKey),
     (number, length): (u64, usize),
