@@ -1,4 +1,5 @@
-//! What a peer may ask for that leads nowhere, and what is said of one that asks for more.
+//! Budgets of floods: what a peer may ask for that leads nowhere, and the error of one that asks
+//! for more.
 
 use std::time::Instant;
 
@@ -7,12 +8,12 @@ use altway_fields::Rate;
 use crate::Code;
 use crate::failure::Violation;
 
-/// What is left to spend on one kind of flood.
+/// Tokens left to spend on one kind of flood.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
     left: altway_fields::Budget,
     now: Instant,
-    /// What is said of a peer that spent it.
+    /// Reason in the error of a peer that spent them.
     reason: &'static str,
 }
 

@@ -46,7 +46,7 @@ impl ServerConfig {
         }
     }
 
-    /// What an endpoint of QUIC is made with whose connections carry HTTP/3.
+    /// Returns the configuration of a QUIC endpoint whose connections carry HTTP/3.
     #[must_use]
     pub fn over(&self) -> quic::ServerConfig {
         let mut config = self.quic.clone();
@@ -81,7 +81,7 @@ impl ClientConfig {
         }
     }
 
-    /// What an endpoint of QUIC is made with whose connections carry HTTP/3.
+    /// Returns the configuration of a QUIC endpoint whose connections carry HTTP/3.
     #[must_use]
     pub fn over(&self) -> quic::ClientConfig {
         let mut config = self.quic.clone();
@@ -198,7 +198,7 @@ impl Limits {
         Err(Error::InvalidConfig { field, expected })
     }
 
-    /// What this side announces.
+    /// Returns the SETTINGS that this side announces.
     pub(crate) fn settings(&self, extended_connect: bool) -> Settings {
         Settings {
             max_field_section_size: self.max_field_section_size,

@@ -41,7 +41,7 @@ use crate::terms::Terms;
 use crate::unidirectional::{self, Incoming, Outcome, Outgoing, stream_type};
 use crate::{Code, Event, Role, StreamId, qpack, varint};
 
-/// What a request pays back for frames and instructions that lead nowhere.
+/// Tokens that a request pays back for frames and instructions that lead nowhere.
 const FLOODS_PER_REQUEST: u32 = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ pub struct Connection {
     wants_stream: Option<StreamLimiter>,
     floods: Budget,
     resets: Budget,
-    /// When to look after slow exchanges, or to let go of what only saves time.
+    /// Time to look after slow exchanges, or to let go of what only saves time.
     sweep: Option<Instant>,
     now: Instant,
     grease: Grease,
@@ -220,7 +220,7 @@ impl Connection {
         self.forget();
     }
 
-    /// Whether no exchange is in progress, as far as this side knows.
+    /// Returns true if no exchange is in progress, as far as this side knows.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.exchanges.is_empty()

@@ -30,7 +30,7 @@ pub struct Endpoint<A = (), Q = quic::Endpoint<Slot<A>>> {
     sessions: Option<Sessions>,
     /// Connections whose compression tables may have something to say.
     changed: Vec<ConnectionHandle>,
-    /// When to look after which connection's slow exchanges, or let it rest; in order, as all wait as long.
+    /// Times to look after a connection's slow exchanges, or to let it rest; in order, as all wait as long.
     sweeps: VecDeque<(Instant, ConnectionHandle)>,
     shutting_down: bool,
     seed: u64,
@@ -39,14 +39,14 @@ pub struct Endpoint<A = (), Q = quic::Endpoint<Slot<A>>> {
     state: std::marker::PhantomData<fn() -> A>,
 }
 
-/// What an endpoint keeps with each connection of QUIC.
+/// State that an endpoint keeps with each connection of QUIC.
 #[derive(Default)]
 pub struct Slot<A> {
     /// A server's begins when the hand-shake is done, or with early data. Gone once its end was told.
     connection: Option<Box<Connection>>,
-    /// Whether it is in `changed`.
+    /// True if the connection is in `changed`.
     changed: bool,
-    /// Its entry in `sweeps`.
+    /// Time of the connection's entry in `sweeps`.
     sweep: Option<Instant>,
     /// The application's.
     state: A,
@@ -159,7 +159,7 @@ impl<A, Q: QuicEndpoint<State = Slot<A>>> Endpoint<A, Q> {
         }
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout) at the latest. Valid once events and
+    /// Returns the time to call [`handle_timeout`](Self::handle_timeout) at the latest. Valid once events and
     /// transmissions are drained. It may be too early for a connection, never too late.
     pub fn poll_timeout(&mut self) -> Option<Instant> {
         let sweep = self.sweeps.front().map(|(at, _)| *at);
@@ -246,9 +246,8 @@ impl<A, Q: QuicEndpoint<State = Slot<A>>> Endpoint<A, Q> {
         }
     }
 
-    /// Whether attempts at new connections are left to another endpoint that gets them as well:
-    /// they are neither accepted nor refused, also after [`shutdown`](Self::shutdown). At first they
-    /// are not.
+    /// Leaves attempts at new connections to another endpoint that gets them as well, if `ignore`: they are neither
+    /// accepted nor refused, also after [`shutdown`](Self::shutdown). False at first.
     pub fn ignore_new_connections(&mut self, ignore: bool) {
         self.quic.ignore_new_connections(ignore);
     }
@@ -258,15 +257,15 @@ impl<A, Q: QuicEndpoint<State = Slot<A>>> Endpoint<A, Q> {
         self.quic.open_connections()
     }
 
-    /// Whether nothing is left to deliver or acknowledge: no exchange in progress, and no close to
-    /// be told. Asks all connections, so it is meant for the time of a shutdown.
+    /// Returns true if nothing is left to deliver or acknowledge: no exchange in progress, and no close to be
+    /// reported. Asks all connections, so it is meant for the time of a shutdown.
     pub fn is_idle(&self) -> bool {
         let mut slots = self.quic.states();
         slots.all(|(_, slot)| slot.connection.as_ref().is_none_or(|it| it.is_idle()))
             && self.quic.is_idle()
     }
 
-    /// What is known of a connection's path, as [`QuicEndpoint::path_statistics`] tells.
+    /// Returns statistics of a connection's path, as [`QuicEndpoint::path_statistics`] does.
     pub fn path_statistics(&mut self, connection: ConnectionHandle) -> Option<PathStatistics> {
         self.quic.path_statistics(connection)
     }

@@ -1,4 +1,4 @@
-//! What the application learns: events, and why a connection ended.
+//! Events that the application receives, and the reasons for which a connection ends.
 
 use std::fmt;
 use std::sync::Arc;

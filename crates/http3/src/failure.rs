@@ -1,4 +1,4 @@
-//! How bad a peer's mistake is: it costs the stream or the connection.
+//! Failures that a peer causes: of a stream or of the connection.
 
 use crate::Code;
 
@@ -7,7 +7,7 @@ use crate::Code;
 pub(crate) struct Violation {
     /// The connection's error code.
     pub(crate) code: Code,
-    /// What was wrong, for the CONNECTION_CLOSE frame and the log.
+    /// Fault of the peer, for the CONNECTION_CLOSE frame and the log.
     pub(crate) reason: &'static str,
 }
 
@@ -17,7 +17,7 @@ impl Violation {
     }
 }
 
-/// What became impossible on a stream.
+/// Failure of an exchange, or of its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// The exchange is to be reset with this code; the connection goes on.

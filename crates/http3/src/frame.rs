@@ -61,7 +61,7 @@ pub(crate) enum Frame {
     Ignored(u32),
 }
 
-/// Where a stream stands, which decides what frames may come next.
+/// Phase of a stream, which decides what frames may come next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// Request stream, before the final HEADERS.
@@ -154,9 +154,9 @@ impl Decoder {
         }
     }
 
-    /// Whether the stream may end here. RFC 9114 section 7.1: "When a stream terminates cleanly,
-    /// if the last frame on the stream was truncated, this MUST be treated as a connection error
-    /// of type H3_FRAME_ERROR."
+    /// Checks that the stream may end here. RFC 9114 section 7.1: "When a stream terminates
+    /// cleanly, if the last frame on the stream was truncated, this MUST be treated as a connection
+    /// error of type H3_FRAME_ERROR."
     pub(crate) fn finish(&self) -> Result<(), Violation> {
         match self.state {
             State::Header { filled: 0, .. } => Ok(()),

@@ -21,9 +21,9 @@ pub struct FieldDecoder(Decoder);
 /// Why a section was not decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Undecoded {
-    /// It waits for insertions.
+    /// The section waits for insertions.
     Blocked,
-    /// It is no section.
+    /// The bytes are no section.
     Failed,
 }
 

@@ -38,13 +38,13 @@ impl Protocol {
 /// Why a field section gives no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeadError {
-    /// It has to wait for so many insertions into the dynamic table.
+    /// The section has to wait for so many insertions into the dynamic table.
     Blocked { required: u64 },
-    /// It could not be decompressed: the connection fails.
+    /// The section could not be decompressed: the connection fails.
     Decompression,
-    /// It is above the limit.
+    /// The section is above the limit.
     TooLarge,
-    /// It breaks the rules for fields: the stream fails.
+    /// The section breaks the rules for fields: the stream fails.
     Malformed,
 }
 
@@ -322,8 +322,8 @@ fn encode_fields(fields: &HeaderMap, encoder: &mut Encoder, section: &mut Sectio
     }
 }
 
-/// Whether a field seldom comes again with the same value. What does would only be pushed out of the
-/// dynamic table by it.
+/// Returns true if a field seldom comes again with the same value. In the dynamic table it would only
+/// push out what does.
 fn comes_once(name: &HeaderName) -> bool {
     [
         header::AGE,

@@ -1,8 +1,8 @@
 //! The receiving half of an exchange: from stream bytes to a head, a body and its end.
 //!
-//! It reads ahead of the application by one piece of stream at most, so that QUIC's flow control
-//! holds the peer back. Where the bytes come from is a closure's business; what a head means is
-//! the caller's.
+//! The receiver reads ahead of the application by one piece of stream at most, so that QUIC's flow
+//! control holds the peer back. A closure supplies the bytes; what a head means is the caller's to
+//! know.
 
 use altway_quic::Read;
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use crate::failure::{Failure, Violation};
 use crate::frame::{Decoder, Frame};
 use crate::{Code, Role};
 
-/// What was found before the final head.
+/// Result of reading up to the final head.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Head {
     /// A field section.
@@ -23,7 +23,7 @@ pub(crate) enum Head {
     Pending,
 }
 
-/// What follows a head.
+/// Bytes, or the end, after a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Follow {
     /// The stream has ended.
@@ -34,7 +34,7 @@ pub(crate) enum Follow {
     Pending,
 }
 
-/// What follows in a body.
+/// Next piece of a body.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     /// The next bytes, never empty.
@@ -47,7 +47,7 @@ pub(crate) enum Piece {
     End,
 }
 
-/// How much body a head allows.
+/// Length of the body that a head allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
     /// Any length.
@@ -83,7 +83,7 @@ impl Receiver {
         }
     }
 
-    /// Whether the final head is still to come.
+    /// Returns true if the final head is still to come.
     pub(crate) fn in_head(&self) -> bool {
         self.body.is_none()
     }
@@ -128,7 +128,7 @@ impl Receiver {
         self.body = Some(body);
     }
 
-    /// What follows the head, as far as it is there.
+    /// Returns what follows the head, as far as it is there.
     pub(crate) fn poll_follow(
         &mut self,
         next: &mut impl FnMut() -> Read,

@@ -60,12 +60,12 @@ impl Sender {
         }
     }
 
-    /// Whether everything was said, if perhaps not yet sent.
+    /// Returns true if the message was given whole, if perhaps not yet sent.
     pub(crate) fn is_ended(&self) -> bool {
         matches!(self.state, State::Ending | State::Ended)
     }
 
-    /// Whether a field section of this kind may be sent now.
+    /// Checks that a field section of this kind may be sent now.
     pub(crate) fn check(&self, kind: Kind) -> Result<(), Error> {
         match (kind, self.state) {
             // Bounded all the same: an application that outruns the stream hears of it.
@@ -164,7 +164,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Whether something waits for the peer to let it go.
+    /// Returns true if something waits for the peer to let it go.
     pub(crate) fn is_held_up(&self) -> bool {
         self.blocked || !self.unsent.is_empty()
     }

@@ -1,5 +1,5 @@
-//! What a client keeps of its connections for the next ones: tickets of TLS, the settings that came
-//! with them, and tokens for its address.
+//! Sessions that a client keeps for its next connections: tickets of TLS, the settings that came with
+//! them, and tokens for its address.
 //!
 //! RFC 9114 section 7.2.4.2: with 0-RTT, "the initial value of each server setting is the value used in
 //! the previous session", so the two are kept together.
@@ -22,8 +22,8 @@ const MAX_SERVERS: usize = 32;
 /// Tickets of one server that are kept, as in the store below.
 const MAX_TICKETS: usize = 8;
 
-/// What clients remember of servers, for early data ([`ClientConfig::early_data`]). Clones share it,
-/// also between endpoints and threads.
+/// Sessions with servers that clients remember, for early data ([`ClientConfig::early_data`]). Clones
+/// share them, also between endpoints and threads.
 ///
 /// Up to 8 tickets of each of 32 servers, by the name that was connected to; each is used once
 /// (RFC 8446 appendix C.4), and by clients of the very same certificate verifier only: their TLS
@@ -42,7 +42,7 @@ struct Store {
     servers: Mutex<FxHashMap<ServerName<'static>, Known>>,
 }
 
-/// What is known of a server beside its tickets.
+/// State of a server beside its tickets.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     tickets: usize,
@@ -60,7 +60,7 @@ impl Sessions {
         }))
     }
 
-    /// Whether the next connection to a server can be a resumed one.
+    /// Returns true if the next connection to a server can be a resumed one.
     #[must_use]
     pub fn has_ticket(&self, server_name: &str) -> bool {
         ServerName::try_from(server_name)
@@ -75,7 +75,7 @@ impl Sessions {
         self.0.tokens.clone()
     }
 
-    /// What a server announced when its tickets were given.
+    /// Returns the SETTINGS that a server announced when its tickets were given.
     pub(crate) fn settings(&self, server: &ServerName<'_>) -> Option<Settings> {
         self.0.servers().get(server)?.settings
     }

@@ -82,9 +82,9 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Whether a client that acted on `earlier` settings has violated none of these, and nothing that
-    /// was said then is unsaid (RFC 9114 section 7.2.4.2; RFC 9204 section 3.2.3: "If the remembered
-    /// value is non-zero, the server MUST send the same non-zero value").
+    /// Returns true if a client that acted on `earlier` settings has violated none of these, and
+    /// nothing that was announced then is withdrawn (RFC 9114 section 7.2.4.2; RFC 9204 section
+    /// 3.2.3: "If the remembered value is non-zero, the server MUST send the same non-zero value").
     pub(crate) fn keeps_promises_of(&self, earlier: &Self) -> bool {
         let unsaid = |settings: &Self| settings.max_field_section_size == u64::MAX;
         let capacity = [0, self.qpack_table_capacity];

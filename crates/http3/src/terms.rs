@@ -1,9 +1,10 @@
-//! What the connections of one endpoint have in common.
+//! Terms that the connections of one endpoint have in common.
 
 use crate::settings::Settings;
 use crate::{ClientConfig, Error, Limits, Role, ServerConfig};
 
-/// What the connections of one endpoint have in common: their role, their limits, and what is announced to peers.
+/// Terms that the connections of one endpoint have in common: their role, their limits, and what is announced to
+/// peers.
 #[derive(Debug)]
 pub struct Terms {
     pub(crate) role: Role,

@@ -17,7 +17,7 @@ pub(crate) mod stream_type {
     pub(crate) const QPACK_DECODER: u64 = 0x03;
 }
 
-/// What came of a piece of a stream.
+/// Result of taking a piece of a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The piece is used up.
@@ -71,7 +71,7 @@ impl Incoming {
         self.streams.push((id, stream));
     }
 
-    /// How many of the peer's streams stay open as long as the connection.
+    /// Returns the number of the peer's streams that stay open as long as the connection.
     pub(crate) fn lasting(&self) -> usize {
         self.seen.iter().filter(|seen| **seen).count()
     }
@@ -163,7 +163,7 @@ impl Outgoing {
         }
     }
 
-    /// What waits, to be added to; [`flush`](Self::flush) afterwards.
+    /// Returns the bytes that wait, to be added to; [`flush`](Self::flush) afterwards.
     pub(crate) fn unsent(&mut self) -> &mut BytesMut {
         if !std::mem::replace(&mut self.begun, true) {
             varint::encode(self.stream_type, &mut self.unsent);
@@ -175,12 +175,12 @@ impl Outgoing {
         self.stream.is_some()
     }
 
-    /// How many bytes wait.
+    /// Returns the number of bytes that wait.
     pub(crate) fn len(&self) -> usize {
         self.unsent.len()
     }
 
-    /// Whether this is the stream's ID.
+    /// Returns true if this is the stream's ID.
     pub(crate) fn is(&self, id: StreamId) -> bool {
         self.stream == Some(id)
     }

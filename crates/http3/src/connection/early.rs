@@ -31,7 +31,7 @@ use crate::{Code, Error, Event, Sessions, StreamId, qpack};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EarlyData;
 
-/// What there is to know while the hand-shake goes on.
+/// State that is needed while the handshake goes on.
 #[derive(Debug, Default)]
 pub(super) struct Early {
     /// Client: what was sent, to be sent again if the server refuses; `None`: given up since. At most
@@ -210,8 +210,8 @@ impl Connection {
     }
 }
 
-/// Of which methods an application may be given requests in early data. RFC 9110 section 9.2.1 calls TRACE
-/// safe as well, but nobody needs it fast.
+/// Returns true if an application may be given requests of this method in early data. RFC 9110 section
+/// 9.2.1 calls TRACE safe as well, but nobody needs it fast.
 fn is_safe(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }

@@ -46,9 +46,9 @@ pub(super) struct Exchange {
     pub(super) rank: i32,
     /// Server: a PRIORITY_UPDATE that came before the request's head.
     pub(super) wish: Option<Priority>,
-    /// It was raised while it was being sent; others may have to yield to it.
+    /// True if the priority was raised while the message was being sent; others may have to yield to it.
     pub(super) raised: bool,
-    /// It is sent after this one, whatever its rank.
+    /// Exchange after which this one is sent, whatever its rank.
     pub(super) yields_to: Option<StreamId>,
     pub(super) progress: Progress,
     /// Bytes that are counted in the connection's.
@@ -77,7 +77,7 @@ impl Exchange {
         }
     }
 
-    /// Whether anything of this side's message was sent.
+    /// Returns true if anything of this side's message was sent.
     pub(super) fn begun(&self) -> bool {
         self.progress.moved > 0
     }
@@ -502,7 +502,7 @@ impl Connection {
         })
     }
 
-    /// Whether this side may send a response.
+    /// Checks that this side may send a response.
     pub(super) fn check_response(&self) -> Result<(), Error> {
         match self.terms.role {
             Role::Server => Ok(()),

@@ -19,13 +19,13 @@ use crate::{Code, Event, Role, StreamId};
 /// bound keeps a hostile one from filling the queue of events.
 const MAX_INTERIM_RESPONSES: u8 = 16;
 
-/// What came of a section.
+/// Result of taking a field section.
 enum Taken {
-    /// It was the final head.
+    /// The section was the final head.
     Final,
-    /// It was an interim head.
+    /// The section was an interim head.
     Interim,
-    /// It waits, or the exchange is over.
+    /// The section waits, or the exchange is over.
     No,
 }
 
@@ -308,7 +308,7 @@ impl Connection {
         }
     }
 
-    /// What is known of the body; `None`: the exchange is over.
+    /// Returns what follows the head, as far as it is known; `None`: the exchange is over.
     pub(super) fn poll_follow(
         &mut self,
         quic: &mut impl QuicConnection,

@@ -31,7 +31,7 @@ pub(super) fn rank(id: StreamId, priority: Priority) -> i32 {
     level + places - place
 }
 
-/// What a request's fields say.
+/// Returns the priority that a request's fields ask for.
 pub(super) fn of_request(head: &http::Request<()>) -> Priority {
     let field = head.headers().get("priority");
     field.map_or_else(Priority::default, |value| Priority::parse(value.as_bytes()))

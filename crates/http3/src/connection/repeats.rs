@@ -33,13 +33,13 @@ struct Decoded {
     meaning: RequestHead,
 }
 
-/// What a request's section means.
+/// Meaning of a request's field section.
 #[derive(Clone, Debug)]
 pub(super) struct RequestHead {
     pub(super) head: Arc<Request<()>>,
-    /// What its fields say of the content's length.
+    /// Content's length, by the fields.
     pub(super) body: Body,
-    /// What they say of the response's priority.
+    /// Response's priority, by the fields.
     pub(super) priority: Priority,
 }
 
@@ -55,14 +55,14 @@ pub(super) struct LastResponse {
 #[derive(Debug)]
 struct Encoded {
     section: qpack::Section,
-    /// Of the DATA frame.
+    /// Length of the DATA frame's payload, bytes.
     len: usize,
     /// The HEADERS frame, and the header of the DATA frame.
     frames: Bytes,
 }
 
 impl LastRequest {
-    /// What a section means that was taken before.
+    /// Returns the meaning of a section that was taken before.
     pub(super) fn find(
         &self,
         decoder: &mut qpack::Decoder,
@@ -74,7 +74,7 @@ impl LastRequest {
         same.then(|| decoded.meaning.clone())
     }
 
-    /// What a section means now.
+    /// Remembers the meaning of a section.
     pub(super) fn keep(&mut self, section: &[u8], basis: qpack::Basis, meaning: &RequestHead) {
         self.decoded = (self.section == section).then(|| Decoded {
             basis,

@@ -16,15 +16,15 @@ use crate::{Code, Event, Role, StreamId};
 /// Content that nobody wants moves if so many bytes do within [`Limits::linger`](crate::Limits::linger).
 pub(super) const MIN_PROGRESS: u64 = 1024;
 
-/// How long a connection without exchanges keeps what only saves time.
+/// Time for which a connection without exchanges keeps what only saves time.
 const REST: Duration = Duration::from_secs(1);
 
-/// How an exchange moves.
+/// Progress of an exchange.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
     /// Bytes of the message that came and of the one that went.
     pub(super) moved: u64,
-    /// When it was last known to move, and what it had moved then.
+    /// Time at which the exchange was last known to move, and the bytes it had moved then.
     since: Instant,
     before: u64,
     /// The time at which the exchange began.
@@ -46,8 +46,8 @@ impl Progress {
 }
 
 impl Connection {
-    /// When to call [`handle_timeout`](Self::handle_timeout); `None` while there is nothing to look after. To be
-    /// asked once there are no events; the answer stays the same until then.
+    /// Returns the time to call [`handle_timeout`](Self::handle_timeout); `None` while there is nothing to look after.
+    /// To be asked once there are no events; the answer stays the same until then.
     pub fn poll_timeout(&mut self, now: Instant) -> Option<Instant> {
         if self.sweep.is_none() && !self.is_idle() {
             // Four times in the time that an exchange has, and once more when there is none.
@@ -126,7 +126,7 @@ impl Exchange {
         self.receiver.as_ref().is_some_and(Receiver::in_head)
     }
 
-    /// Whether the next move is the peer's, and not our application's.
+    /// Returns true if the next move is the peer's, and not our application's.
     fn waits_for_peer(&self, role: Role) -> bool {
         let receives = self.receiver.as_ref().is_some_and(|receiver| {
             // A client waits for a head, and for what follows it, as long as its application does.

@@ -16,12 +16,12 @@ use super::Connection;
 use super::stalls::MIN_PROGRESS;
 use crate::{Code, Role, StreamId};
 
-/// How the unwanted rest of a request comes.
+/// Progress of the unwanted rest of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unwanted {
     /// Bytes that may still come.
     left: u64,
-    /// When it was last known to move, or when the response was acknowledged; nothing is asked of it
+    /// Time at which the rest was last known to move, or the response was acknowledged; nothing is asked of it
     /// before.
     since: Option<Instant>,
     /// Bytes that could still come then.

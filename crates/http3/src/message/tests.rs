@@ -1,4 +1,4 @@
-//! What is a message, and what breaks the rules of RFC 9114 section 4.
+//! Messages that RFC 9114 section 4 allows, and ones that break its rules.
 
 use super::*;
 

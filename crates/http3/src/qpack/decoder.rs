@@ -14,15 +14,16 @@ use crate::failure::Violation;
 /// Why a field section could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Error<E> {
-    /// It needs entries that have not come: to be decoded again once
+    /// The section needs entries that have not come: to be decoded again once
     /// [`Decoder::insert_count`] is this.
     Blocked {
         /// The section's Required Insert Count.
         required: u64,
     },
-    /// It is no valid encoding, or refers to what is not in a table: QPACK_DECOMPRESSION_FAILED.
+    /// The section is no valid encoding, or refers to what is not in a table:
+    /// QPACK_DECOMPRESSION_FAILED.
     Decompression,
-    /// It exceeds the limit.
+    /// The section exceeds the limit.
     TooLarge,
     /// The visitor's own.
     Visitor(E),
@@ -37,19 +38,19 @@ impl<E> From<Undecodable> for Error<E> {
     }
 }
 
-/// What the meaning of a section rests on, apart from its bytes.
+/// State on which the meaning of a section depends, apart from its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Basis {
-    /// Its Required Insert Count; 0: nothing of the dynamic table.
+    /// Required Insert Count of the section; 0: nothing of the dynamic table.
     required: u64,
-    /// How often the dynamic table had been changed.
+    /// Number of changes of the dynamic table until then.
     changes: u64,
 }
 
 /// Decodes the field sections of one connection.
 ///
-/// It holds the dynamic table, an instruction that is not whole (at most 8 times the capacity), and
-/// what the peer has not been told yet.
+/// The decoder holds the dynamic table, an instruction that is not whole (at most 8 times the
+/// capacity), and what the peer has not been told yet.
 #[derive(Debug)]
 pub(crate) struct Decoder {
     table: DynamicTable<()>,
@@ -144,12 +145,12 @@ impl Decoder {
         }
     }
 
-    /// How many entries there ever were in the dynamic table.
+    /// Returns the number of entries that there ever were in the dynamic table.
     pub(crate) fn insert_count(&self) -> u64 {
         self.table.insert_count()
     }
 
-    /// What is to be sent on the decoder stream; to be emptied by the caller.
+    /// Returns the instructions to be sent on the decoder stream; to be emptied by the caller.
     pub(crate) fn instructions(&mut self) -> &mut Vec<u8> {
         &mut self.instructions
     }

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-/// What section 3.2.1 adds to the length of an entry's name and value.
+/// Bytes that section 3.2.1 adds to the length of an entry's name and value.
 pub(super) const ENTRY_OVERHEAD: usize = 32;
 
 /// A table whose entries carry a `T`. It holds up to `capacity / 32` entries.
@@ -16,7 +16,7 @@ pub(super) struct DynamicTable<T> {
     entries: VecDeque<Entry<T>>,
     size: usize,
     capacity: usize,
-    /// How many entries there ever were: the next one's absolute index.
+    /// Number of entries that there ever were: the next one's absolute index.
     insert_count: u64,
     /// The size of all entries that there ever were.
     inserted: u64,
@@ -81,7 +81,7 @@ impl<T> DynamicTable<T> {
         Some(entry.text.split_at(entry.name_len))
     }
 
-    /// What the entry with this absolute index carries.
+    /// Returns the tag of the entry with this absolute index.
     pub(super) fn tag_mut(&mut self, index: u64) -> Option<&mut T> {
         let position = self.position(index)?;
         self.entries.get_mut(position).map(|entry| &mut entry.tag)
@@ -96,7 +96,7 @@ impl<T> DynamicTable<T> {
         newest_first.filter_map(move |(entry, index)| wanted(&entry.tag).then_some(index))
     }
 
-    /// Whether a new entry of `size` bytes fits once entries up to the first one that is not
+    /// Returns true if a new entry of `size` bytes fits once entries up to the first one that is not
     /// `expendable` are evicted; that is asked with an entry's absolute index and tag.
     pub(super) fn has_room(&self, size: usize, expendable: impl Fn(u64, &T) -> bool) -> bool {
         let mut left = self.size;
@@ -116,7 +116,7 @@ impl<T> DynamicTable<T> {
         Some(self.inserted - entry.offset)
     }
 
-    /// How many entries there ever were.
+    /// Returns the number of entries that there ever were.
     pub(super) fn insert_count(&self) -> u64 {
         self.insert_count
     }
@@ -142,7 +142,7 @@ impl<T> DynamicTable<T> {
     }
 }
 
-/// What an entry takes of the capacity (section 3.2.1).
+/// Returns the bytes of the capacity that an entry takes (section 3.2.1).
 pub(super) fn entry_size(name: &[u8], value: &[u8]) -> usize {
     name.len() + value.len() + ENTRY_OVERHEAD
 }

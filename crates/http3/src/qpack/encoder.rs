@@ -35,12 +35,12 @@ const MAX_WAITING: usize = 4096;
 const SEEN_SETS: usize = 16;
 const SEEN_OF_A_SET: usize = 4;
 
-/// How often a field may be put into the peer's table.
+/// Indexing of a field: how often it may be put into the peer's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Indexing {
-    /// It tends to come again.
+    /// The field tends to come again.
     Welcome,
-    /// It tends to come once.
+    /// The field tends to come once.
     Useless,
     /// No intermediary may put it into a compression table (the N bit, section 7.1.3).
     Never,
@@ -54,7 +54,7 @@ pub(crate) struct Encoder {
     peer_capacity: u64,
     /// Section 2.1.4, "Known Received Count".
     known: u64,
-    /// What the peer's acknowledgements are awaited for, with the stream, oldest first: peers
+    /// References of sections that the peer has not acknowledged, with the stream, oldest first: peers
     /// acknowledge nearly in order, so that the one they mean is near the front.
     outstanding: VecDeque<(u64, References)>,
     seen: [[u16; SEEN_OF_A_SET]; SEEN_SETS],
@@ -65,13 +65,13 @@ pub(crate) struct Encoder {
 
 #[derive(Clone, Copy, Debug)]
 struct Tag {
-    /// Of name and value.
+    /// Hash of name and value.
     hash: u64,
     /// Outstanding sections whose oldest reference this is.
     holds: u32,
 }
 
-/// What a section refers to.
+/// Entries of the dynamic table that a section refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct References {
     /// Absolute index.
@@ -92,7 +92,7 @@ pub(crate) struct Section {
 }
 
 impl Section {
-    /// Its size as RFC 9114 section 4.2.2 counts.
+    /// Returns the section's size as RFC 9114 section 4.2.2 counts.
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
@@ -196,8 +196,8 @@ impl Encoder {
         out
     }
 
-    /// Whether a section that was finished before can be sent as it was once more, and would not come
-    /// out shorter now. If so it counts as finished for this stream.
+    /// Returns true if a section that was finished before can be sent as it was once more, and would not
+    /// come out shorter now. If so it counts as finished for this stream.
     pub(crate) fn finish_again(&mut self, section: &Section, stream: u64) -> bool {
         let unchanged = (section.base, section.known) == (self.table.insert_count(), self.known);
         match section.references {
@@ -227,7 +227,7 @@ impl Encoder {
         })
     }
 
-    /// What is to be sent on the encoder stream; to be emptied by the caller.
+    /// Returns the instructions to be sent on the encoder stream; to be emptied by the caller.
     pub(crate) fn instructions(&mut self) -> &mut Vec<u8> {
         &mut self.instructions
     }
@@ -279,8 +279,8 @@ impl Encoder {
         Ok(())
     }
 
-    /// Where in the dynamic table a field stands that may be referred to. Inserts it for later if it
-    /// is worth that.
+    /// Returns the absolute index of a field in the dynamic table, if that may be referred to. Inserts it
+    /// for later if it is worth that.
     fn index(
         &mut self,
         section: &Section,
@@ -318,7 +318,7 @@ impl Encoder {
         Some((newest, usable))
     }
 
-    /// Whether it was; it is from now on.
+    /// Returns true if a field with this hash was seen before; it is from now on.
     fn seen_before(&mut self, hash: u64) -> bool {
         let set = usize::try_from(hash % SEEN_SETS as u64).expect("below SEEN_SETS");
         let set = &mut self.seen[set];
@@ -372,8 +372,8 @@ impl Encoder {
         debug_assert!(inserted, "room was made");
     }
 
-    /// Whether an entry of this size can be inserted: the encoder stream keeps up, and what must go
-    /// is known to the peer and referred to neither by outstanding sections nor, from `in_use` on, by
+    /// Returns true if an entry of this size can be inserted: the encoder stream keeps up, and what must
+    /// go is known to the peer and referred to neither by outstanding sections nor, from `in_use` on, by
     /// the one in the making (section 2.1.1).
     fn has_room(&self, in_use: u64, size: usize) -> bool {
         self.instructions.len() + size <= MAX_WAITING
@@ -382,7 +382,7 @@ impl Encoder {
             })
     }
 
-    /// Whether an entry is in the oldest quarter of the table.
+    /// Returns true if an entry is in the oldest quarter of the table.
     fn is_draining(&self, index: u64) -> bool {
         let draining = self.table.capacity() as u64 / 4 * 3;
         self.table.age(index).is_some_and(|age| age > draining)

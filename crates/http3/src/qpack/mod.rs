@@ -23,7 +23,7 @@ mod text;
 pub(crate) use decoder::{Basis, Decoder, Error};
 pub(crate) use encoder::{Encoder, Indexing, Section};
 
-/// What RFC 9114 section 4.2.2 adds to each field's name and value when it counts a section.
+/// Bytes that RFC 9114 section 4.2.2 adds to each field's name and value when it counts a section.
 const FIELD_OVERHEAD: u64 = 32;
 
 /// Entries that a table of this capacity can have (RFC 9204 section 4.5.1.1, "MaxEntries").

@@ -116,7 +116,7 @@ pub(super) const ENTRIES: [(&str, &str); 99] = [
     ("x-frame-options", "sameorigin"),
 ];
 
-/// What of a field the table holds.
+/// Part of a field that the table holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Match {
     /// Name and value, at this index.

@@ -12,9 +12,9 @@ pub(super) enum Text<'a> {
 /// Why a string can't be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Undecodable {
-    /// It is longer than the limit.
+    /// The text is longer than the limit.
     TooLong,
-    /// It is no Huffman code.
+    /// The text is no Huffman code.
     Malformed,
 }
 

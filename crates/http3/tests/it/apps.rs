@@ -28,7 +28,7 @@ pub(crate) fn post(path: &str) -> Request<()> {
         .unwrap()
 }
 
-/// What became of one fetch.
+/// Result of one fetch.
 #[derive(Debug, Default)]
 pub(crate) struct Fetch {
     pub(crate) interim: Vec<StatusCode>,
@@ -222,11 +222,11 @@ pub(crate) fn answer_unheard(endpoint: &mut Endpoint, connection: ConnectionHand
 pub(crate) struct Server {
     work: HashMap<(ConnectionHandle, StreamId), Work>,
     pub(crate) requests: u64,
-    /// Of these, those that were marked as early.
+    /// Number of these that were marked as early.
     pub(crate) early_requests: u64,
     pub(crate) protocols: Vec<Protocol>,
     pub(crate) resets: Vec<Code>,
-    /// How often nothing was left to acknowledge.
+    /// Number of times that nothing was left to acknowledge.
     pub(crate) delivered: u64,
     /// Request bodies are left unread.
     pub(crate) lazy: bool,

@@ -139,14 +139,16 @@ fn hasty() -> Raw {
     Raw::client_with(|server, _| server.limits.stall = Duration::from_secs(2))
 }
 
-/// How the endpoint gave a stream of the raw peer up, if it did.
+/// Returns true if the endpoint gave a stream of the raw peer up: it stopped it with
+/// H3_REQUEST_CANCELLED.
 fn given_up(peer: &Raw, id: quinn_proto::StreamId) -> bool {
     let code = Code::H3_REQUEST_CANCELLED.get();
     let mut stopped = peer.stopped.iter();
     stopped.any(|(stream, with)| *stream == id && with.into_inner() == code)
 }
 
-/// Whether the application was told once, and for nothing else, that a head is late, and has answered.
+/// Returns true if the application was told once, and for nothing else, that a head is late, and has
+/// answered.
 fn is_late(peer: &mut Raw, id: quinn_proto::StreamId) -> bool {
     let late = peer.events.iter();
     let late = late.filter(|event| matches!(event, Event::RequestLate { .. }));

@@ -1,4 +1,4 @@
-//! What a server learns of the end of its responses.
+//! Reports to a server of the end of its responses.
 
 use std::time::Duration;
 

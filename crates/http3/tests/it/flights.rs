@@ -1,5 +1,5 @@
-//! How few datagrams a fresh connection with one request takes of its server. What is there to be sent at the end
-//! of a turn leaves together, so that the moments at which something leaves are the calls that it takes.
+//! Datagrams that a fresh connection with one request takes of its server: few. Those that can be sent at the end
+//! of a turn leave together, so that the moments at which something leaves are the calls that it takes.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::apps::get;
 use crate::pair::{Pair, Path};
 
-/// What left at each moment at which something did, in bytes.
+/// Returns each moment at which something left, and the bytes of each datagram.
 fn turns(pair: &Pair) -> Vec<(Duration, Vec<usize>)> {
     let chunks = pair.sent.chunk_by(|(one, _), (other, _)| one == other);
     let turn =

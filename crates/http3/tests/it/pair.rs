@@ -81,7 +81,7 @@ pub(crate) struct Pair {
     pub(crate) connection: ConnectionHandle,
     /// The client was told that it may send requests early.
     pub(crate) early: bool,
-    /// It was told that they were refused.
+    /// True if the client was told that early requests were refused.
     pub(crate) refused: bool,
     pub(crate) connected: bool,
     pub(crate) closed: Option<CloseReason>,
@@ -92,7 +92,7 @@ pub(crate) struct Pair {
     pub(crate) server_closed: Vec<CloseReason>,
     pub(crate) went_away: bool,
     pub(crate) datagrams: u64,
-    /// Of each of the server's datagrams when it left, and its bytes.
+    /// Time at which each of the server's datagrams left, and its bytes.
     pub(crate) sent: Vec<(Duration, usize)>,
     /// Every datagram that the client has sent.
     pub(crate) flight: Vec<Vec<u8>>,
@@ -100,7 +100,7 @@ pub(crate) struct Pair {
     random: fastrand::Rng,
     /// To the server, and to the client.
     ways: [Direction<Packet>; 2],
-    /// What has left the link and is delivered now, or later if it was held back.
+    /// Packets that have left the link and are delivered now, or later if they were held back.
     arriving: BTreeMap<(Instant, u64), Packet>,
     arrived: u64,
 }

@@ -61,7 +61,8 @@ fn equals_come_in_the_order_of_their_requests() {
     assert_eq!(order(&["u=4", "", "u=4", "u=3"]), [1, 3, 0, 2]);
 }
 
-/// How much of the second of two equal responses is there when the first is complete.
+/// Returns the bytes of the second of two equal responses that are there when the first is
+/// complete.
 fn second_at_the_end_of_the_first(priority: &str) -> usize {
     let mut pair = pair();
     let first = start(&mut pair, priority);

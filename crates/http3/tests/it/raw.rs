@@ -19,16 +19,16 @@ use crate::tls;
 /// A raw peer joined with an endpoint under test, without delay.
 pub(crate) struct Raw {
     pub(crate) endpoint: Endpoint,
-    /// What the endpoint told its application, `Closed` left out.
+    /// Events that the endpoint reported to its application, `Closed` left out.
     pub(crate) events: Vec<Event>,
     pub(crate) closed: Option<CloseReason>,
-    /// What `read_all` has read, and how often it came to an end.
+    /// Bytes that `read_all` has read, and the number of ends that it met.
     pub(crate) body: Vec<u8>,
     pub(crate) trailers: Option<HeaderMap>,
     pub(crate) ended: usize,
     pub(crate) connection: ConnectionHandle,
     pub(crate) quic: quinn_proto::Connection,
-    /// How the endpoint closed the connection, as the raw peer saw it.
+    /// Reason for which the endpoint closed the connection, as the raw peer saw it.
     pub(crate) lost: Option<ConnectionError>,
     /// Streams of the raw peer that the endpoint stopped.
     pub(crate) stopped: Vec<(StreamId, VarInt)>,
@@ -250,7 +250,7 @@ impl Raw {
         })
     }
 
-    /// How many requests the application was told.
+    /// Returns the number of requests that were reported to the application.
     pub(crate) fn requests(&self) -> usize {
         let requests = self.events.iter();
         requests
