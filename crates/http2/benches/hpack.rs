@@ -1,4 +1,4 @@
-//! What blocks of fields cost: decoding and encoding what a server sees most.
+//! Cost of field blocks: decoding and encoding what a server sees most.
 //!
 //! HPACK is private to the crate, so its modules are compiled into this program.
 #![allow(
@@ -33,7 +33,7 @@ impl Visitor for Sum {
     }
 }
 
-/// What h2load sends: the path comes without indexing.
+/// Fields that h2load sends: the path comes without indexing.
 const REQUEST: [(&str, &str); 5] = [
     (":method", "GET"),
     (":scheme", "https"),
@@ -42,7 +42,7 @@ const REQUEST: [(&str, &str); 5] = [
     ("user-agent", "h2load nghttp2/1.52.0"),
 ];
 
-/// What a browser sends beside that.
+/// Fields that a browser sends beside those.
 const BROWSER: [(&str, &str); 5] = [
     (
         "accept",

@@ -1,4 +1,4 @@
-//! What one request costs the engine: ten of them in a turn, answered at once from prepared fields.
+//! Cost of one request to the engine: ten of them in a turn, answered at once from prepared fields.
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "a benchmark")]
 

@@ -12,7 +12,7 @@ pub(crate) enum Role {
     Client,
 }
 
-/// How a connection behaves and what it takes from its peer. Shared by all connections of an
+/// Behaviour of a connection, and its limits on what it takes from its peer. Shared by all connections of an
 /// application.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -32,8 +32,8 @@ pub struct Config {
     pub stream_window: u32,
     /// Receive window of the connection at its beginning, bytes. Default 1 MiB.
     pub connection_window: u32,
-    /// How far a stream's window grows while the peer uses it up within two round trips. Default
-    /// 4 MiB: 320 Mbit/s over 100 ms.
+    /// Size up to which a stream's window grows while the peer uses it up within two round trips, bytes. Default 4 MiB:
+    /// 320 Mbit/s over 100 ms.
     pub max_stream_window: u32,
     /// The same for the connection. Default 16 MiB. What was received and not released is at most
     /// this, whatever the number of streams.
@@ -52,8 +52,8 @@ pub struct Config {
     pub floods: Floods,
 }
 
-/// How long the connection waits for its peer. Time is only looked at in
-/// [`Turn::handle_timeout`](crate::Turn::handle_timeout); each may run out a quarter later than said.
+/// Times for which the connection waits for its peer. The clock is only looked at in
+/// [`Turn::handle_timeout`](crate::Turn::handle_timeout); each may run out a quarter later than given.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
     /// From the beginning to the peer's whole connection preface, its first SETTINGS included.

@@ -138,7 +138,7 @@ impl Connection {
         }
     }
 
-    /// Whether it has ended: nothing is received or sent any more.
+    /// Returns true if the connection has ended: nothing is received or sent any more.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.state.closed
@@ -157,7 +157,7 @@ impl Connection {
         assembly.map_or(0, |assembly| assembly.block.capacity())
     }
 
-    /// Whether either side has announced the end: the application can't send new requests.
+    /// Returns true if either side has announced the end: the application can't send new requests.
     #[must_use]
     pub fn is_going_away(&self) -> bool {
         self.state.closed || self.state.going_away || self.state.peer_going_away
@@ -325,7 +325,7 @@ impl Turn<'_> {
         true
     }
 
-    /// What follows from one stream less.
+    /// Does what follows from one stream less: idle time, a free stream, the end of a shutdown.
     fn stream_ended(&mut self) {
         let connection = &mut *self.connection;
         if connection.streams.is_empty() {
@@ -422,7 +422,7 @@ impl Turn<'_> {
 }
 
 impl Connection {
-    /// What GOAWAY says of streams that the peer opened. A client takes none.
+    /// Returns the last stream ID for GOAWAY, of streams that the peer opened. A client takes none.
     fn last_processed(&self) -> u32 {
         match self.role {
             Role::Server => self.state.last_processed.unwrap_or(self.last_stream),

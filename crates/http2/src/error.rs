@@ -1,6 +1,6 @@
 //! The crate's error type: why a call of the application could not be obeyed.
 //!
-//! What the *peer* does wrong is no error of a call: it ends in
+//! A fault of the *peer* is no error of a call: it ends in
 //! [`Event::StreamReset`](crate::Event::StreamReset) or [`Event::Closed`](crate::Event::Closed).
 
 /// Why a call on a [`Turn`](crate::Turn) failed.
@@ -20,7 +20,7 @@ pub enum Error {
     /// The head can't be expressed in HTTP/2.
     #[error("cannot send this message over HTTP/2: {reason}")]
     InvalidMessage {
-        /// What is wrong with it.
+        /// Fault of the message.
         reason: &'static str,
     },
     /// The head is larger than what the peer's SETTINGS_MAX_HEADER_LIST_SIZE allows.

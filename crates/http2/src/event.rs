@@ -1,4 +1,4 @@
-//! What the application learns, and the names it has for things.
+//! Events that the application receives, and the types in them.
 
 use std::fmt;
 

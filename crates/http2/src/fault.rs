@@ -1,4 +1,4 @@
-//! What the peer did wrong, and how far it reaches (RFC 9113 section 5.4).
+//! Faults of the peer, and how far they reach (RFC 9113 section 5.4).
 
 use crate::Code;
 

@@ -11,17 +11,17 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::hpack::{FIELD_OVERHEAD, append_literal, hash};
 
-/// Whether a field enters the compression table of the connection (RFC 7541 section 6.2).
+/// Indexing of a field in the compression table of the connection (RFC 7541 section 6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Indexing {
-    /// It does: for fields that come back on the connection, such as `server`. The first sending
-    /// spells it out, the next ones take 1 or 2 bytes.
+    /// The field enters the table: for fields that come back on the connection, such as `server`.
+    /// The first sending spells it out, the next ones take 1 or 2 bytes.
     Incremental,
-    /// It does not: for fields that seldom come back, such as the `etag` of one of many files.
-    /// Every sending spells it out.
+    /// The field does not enter the table: for fields that seldom come back, such as the `etag` of
+    /// one of many files. Every sending spells it out.
     Without,
-    /// It does not, and no intermediary may put it into one either (RFC 7541 section 7.1.3): for
-    /// secrets.
+    /// The field does not enter the table, and no intermediary may put it into one either (RFC 7541
+    /// section 7.1.3): for secrets.
     Never,
 }
 
@@ -37,7 +37,7 @@ pub struct FieldBlock {
     content: Content,
 }
 
-/// What a block consists of.
+/// Content of a block.
 #[derive(Clone)]
 pub(crate) enum Content {
     /// Bytes that mean the same on every connection.
@@ -85,8 +85,8 @@ impl FieldBlock {
         Self::new(fields, indexing)
     }
 
-    /// What the block counts towards SETTINGS_MAX_HEADER_LIST_SIZE (RFC 9113 section 6.5.2), bytes:
-    /// each field's name and value uncompressed, and 32.
+    /// Returns the size that the block counts towards SETTINGS_MAX_HEADER_LIST_SIZE (RFC 9113
+    /// section 6.5.2), bytes: each field's name and value uncompressed, and 32.
     pub fn list_size(&self) -> usize {
         self.list_size
     }

@@ -1,6 +1,6 @@
 //! Frames on the wire (RFC 9113 sections 4 and 6): the nine bytes before each, types and flags.
 //!
-//! What a frame means belongs to `connection`; the layout of SETTINGS to `settings`.
+//! The meaning of a frame belongs to `connection`; the layout of SETTINGS to `settings`.
 
 use crate::Code;
 use crate::fault::Fault;
@@ -12,7 +12,7 @@ pub(crate) const HEADER_LEN: usize = 9;
 /// never raise (section 4.2).
 pub(crate) const MAX_PAYLOAD: usize = 16_384;
 
-/// What a client sends first (section 3.4).
+/// Connection preface, which a client sends first (section 3.4).
 pub(crate) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Stream identifiers have 31 bits; the reserved bit "MUST be ignored when receiving".

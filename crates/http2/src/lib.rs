@@ -3,10 +3,10 @@
 //! A [`Connection`] opens no socket and reads no clock: bytes and the time go in; [`Event`]s, bytes
 //! to send, and the next time-out come out. So it runs in virtual time as it runs on a network.
 //!
-//! It is made for servers that answer many small requests: a request whose answer is ready needs no
-//! allocation, no task and no header map; answers collect in one [`Output`] for one system call;
-//! repeated request heads are recognised before they are decoded ([`HeadId`]); heads that are sent
-//! often are encoded once ([`FieldBlock`]); bodies are spliced in by reference.
+//! The engine is made for servers that answer many small requests: a request whose answer is ready
+//! needs no allocation, no task and no header map; answers collect in one [`Output`] for one system
+//! call; repeated request heads are recognised before they are decoded ([`HeadId`]); heads that are
+//! sent often are encoded once ([`FieldBlock`]); bodies are spliced in by reference.
 //!
 //! The contract: take a [`Turn`]; call [`receive`](Turn::receive) until there is no event, and answer
 //! each; offer bodies to [`next_sendable`](Turn::next_sendable) streams; send the output; arm a timer

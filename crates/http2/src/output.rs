@@ -8,7 +8,7 @@ use bytes::Bytes;
 /// slice in the system call.
 const COPY_MAX: usize = 4096;
 
-/// What one or several turns have to say, in order. One `Output` serves all connections of a
+/// Bytes that one or several turns have to send, in order. One `Output` serves all connections of a
 /// worker: it is lent to a [`Turn`](crate::Turn), sent, and cleared.
 ///
 /// The engine appends without looking at its size; the caller bounds it by not asking for more
@@ -17,7 +17,7 @@ const COPY_MAX: usize = 4096;
 #[derive(Debug, Default)]
 pub struct Output {
     buffer: Vec<u8>,
-    /// Where in `buffer` a body is spliced in.
+    /// Offsets in `buffer` at which bodies are spliced in, and the bodies.
     segments: Vec<(usize, Bytes)>,
     segment_bytes: usize,
     /// Bytes that were sent already, from the front.
@@ -42,7 +42,7 @@ impl Output {
         self.buffer.len() + self.segment_bytes - self.sent
     }
 
-    /// Whether there is nothing to send.
+    /// Returns true if there is nothing to send.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

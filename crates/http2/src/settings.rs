@@ -20,11 +20,11 @@ const NO_RFC7540_PRIORITIES: u16 = 0x09;
 /// One setting takes six bytes.
 const ENTRY_LEN: usize = 6;
 
-/// What the peer allows, with the values that hold before it says so.
+/// SETTINGS of the peer, with the values that hold before they arrive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PeerSettings {
     pub(crate) header_table_size: u32,
-    /// Of those in the last frame, and the one before it.
+    /// Smallest table size: of those in the last frame, and the one that held before it.
     pub(crate) smallest_table_size: u32,
     pub(crate) max_concurrent_streams: u32,
     pub(crate) initial_window: u32,

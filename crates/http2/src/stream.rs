@@ -8,19 +8,19 @@ use rustc_hash::FxHashMap;
 use crate::Priority;
 use crate::window::{ReceiveWindow, SendWindow};
 
-/// How many streams that we reset are remembered one by one at least: frames that the peer sent
-/// before it knew are ignored then, instead of ending the connection. And at most: all that can be
-/// open at once may be reset at once, but the list is searched from end to end.
+/// Number of streams that we reset and that are remembered one by one, at least and at most: frames
+/// that the peer sent before it knew are ignored then, instead of ending the connection. All that
+/// can be open at once may be reset at once, but the list is searched from end to end.
 const RESETS_REMEMBERED: (usize, usize) = (128, 1 << 14);
 
-/// How far one direction of a stream has come.
+/// Progress of one direction of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Progress {
     /// The head is to come.
     Head,
     /// The body is on its way.
     Body,
-    /// It is complete.
+    /// The direction is complete.
     Done,
 }
 
@@ -32,12 +32,12 @@ pub(crate) struct Stream {
     pub(crate) receiving: Progress,
     pub(crate) send_window: SendWindow,
     pub(crate) receive_window: ReceiveWindow,
-    /// What Content-Length promised and has not come.
+    /// Bytes that Content-Length promised and that have not come.
     pub(crate) content_left: Option<u64>,
     pub(crate) priority: Priority,
     /// The application has more to send.
     pub(crate) wants: bool,
-    /// It stands in the scheduler's queue.
+    /// True if the stream stands in the scheduler's queue.
     pub(crate) queued: bool,
     /// Client: the response has no body whatever its fields say (HEAD).
     pub(crate) bodiless: bool,
@@ -45,7 +45,7 @@ pub(crate) struct Stream {
     pub(crate) wanted: bool,
     /// A tunnel (CONNECT), whose peer may be silent for as long as it likes.
     pub(crate) tunnel: bool,
-    /// When its bodies moved on last.
+    /// Time at which the stream's bodies moved on last.
     pub(crate) progressed: Instant,
     /// Bytes that moved since.
     pub(crate) bytes_since: usize,
@@ -54,8 +54,8 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// Whether the peer could let it go on and doesn't. `may_send`: the connection's window is open
-    /// to it.
+    /// Returns true if the peer could let the stream go on and doesn't. `may_send`: the
+    /// connection's window is open to it.
     pub(crate) fn waits_for_peer(&self, may_send: bool) -> bool {
         let has_room = may_send && self.receive_window.has_room();
         let for_body = self.receiving == Progress::Body && has_room && !self.tunnel;
@@ -72,7 +72,7 @@ impl Stream {
         }
     }
 
-    /// Whether it has more to send, may, and is not in the queue for it.
+    /// Returns true if the stream has more to send, may, and is not in the queue for it.
     pub(crate) fn may_be_queued(&self) -> bool {
         self.wants && !self.queued && self.send_window.available() > 0
     }
@@ -82,7 +82,7 @@ impl Stream {
     }
 }
 
-/// Of a stream that is gone.
+/// Rest of a stream that is gone.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Removed {
     pub(crate) queued: bool,
@@ -166,8 +166,8 @@ impl Streams {
         self.reset.push_back(id);
     }
 
-    /// Whether we reset it, or did perhaps: a client that does not know our limit yet may open more
-    /// streams at once than are remembered, and be refused all of them.
+    /// Returns true if we reset the stream, or did perhaps: a client that does not know our limit
+    /// yet may open more streams at once than are remembered, and be refused all of them.
     pub(crate) fn was_reset(&self, id: u32) -> bool {
         id <= self.reset_before || self.reset.contains(&id)
     }

@@ -54,17 +54,17 @@ pub(crate) struct Overrun;
 /// Bytes of DATA that the peer may send.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReceiveWindow {
-    /// What the window is kept at.
+    /// Size at which the window is kept, bytes.
     size: u32,
-    /// What the peer may still send by what it was told.
+    /// Bytes that the peer may still send, by the windows it was told.
     room: i64,
-    /// What the application released and the peer was not told.
+    /// Bytes that the application released and the peer was not told.
     released: u32,
-    /// When the peer was told last.
+    /// Time at which the peer was told last.
     told: Option<Instant>,
 }
 
-/// When and how far a window grows.
+/// Conditions and bound of a window's growth.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Growth {
     pub(crate) now: Instant,
@@ -90,7 +90,7 @@ impl ReceiveWindow {
         self.room += by;
     }
 
-    /// Whether the peer may send.
+    /// Returns true if the peer may send.
     pub(crate) fn has_room(&self) -> bool {
         self.room > 0
     }

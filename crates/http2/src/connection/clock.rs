@@ -9,7 +9,7 @@ use crate::event::{CloseReason, Event, StreamId};
 use crate::frame::{self, flag, kind};
 use crate::stream::{Progress, Stream};
 
-/// What a PING of ours carries: to measure the round trip, or to end a shutdown's first step.
+/// Payloads of our PINGs: to measure the round trip, or to end a shutdown's first step.
 const RTT_PING: [u8; 8] = *b"altwayrt";
 const GOAWAY_PING: [u8; 8] = *b"altwaygo";
 
@@ -25,19 +25,19 @@ const LAST_STREAM: u32 = (1 << 31) - 1;
 pub(super) struct Clock {
     /// For the peer's preface and SETTINGS.
     preface: Option<Instant>,
-    /// When our SETTINGS were sent that are not acknowledged.
+    /// Time at which our SETTINGS were sent that are not acknowledged.
     settings: Option<Instant>,
-    /// When a frame or field block began that is not complete.
+    /// Time at which a frame or field block began that is not complete.
     frame: Option<Instant>,
-    /// When the last bytes came, or the last stream ended.
+    /// Time at which the last bytes came, or the last stream ended.
     active: Instant,
-    /// When to look for stalled streams next.
+    /// Time to look for stalled streams next.
     sweep: Option<Instant>,
-    /// When the first request that outlives its response is ended.
+    /// Time at which the first request that outlives its response is ended.
     linger: Option<Instant>,
     /// Until when the second GOAWAY waits.
     goaway: Option<Instant>,
-    /// When our PING was sent.
+    /// Time at which our PING was sent.
     ping: Option<Instant>,
     rtt: Option<(Duration, Instant)>,
 }

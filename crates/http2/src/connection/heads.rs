@@ -22,7 +22,7 @@ pub(super) struct Assembly {
     continuations: u32,
 }
 
-/// What the HEADERS frame itself said.
+/// Flags of the HEADERS frame itself.
 #[derive(Clone, Copy, Debug)]
 struct Opening {
     end: bool,

@@ -12,10 +12,10 @@ use crate::stream::Progress;
 /// The buffer for frames that come in pieces is given back when it holds more.
 const KEEP: usize = 4 << 10;
 
-/// Where in the byte stream we are.
+/// Position in the byte stream.
 #[derive(Debug)]
 pub(super) struct Reading {
-    /// Of the client's preface, what is still to come.
+    /// Part of the client's preface that is still to come.
     preface: &'static [u8],
     /// The first frame, SETTINGS, has come.
     pub(super) greeted: bool,
@@ -38,7 +38,7 @@ impl Reading {
         }
     }
 
-    /// Whether the next byte belongs to a frame that has begun.
+    /// Returns true if the next byte belongs to a frame that has begun.
     pub(super) fn is_within_frame(&self) -> bool {
         !self.partial.is_empty()
     }
@@ -83,7 +83,7 @@ pub(super) enum Signal<'i> {
     Data { data: &'i [u8], end: bool },
 }
 
-/// What one step of reading came to.
+/// Result of one step of reading.
 enum Step<'i> {
     Event(u32, Signal<'i>),
     /// Go on: nothing for the application.
@@ -230,7 +230,7 @@ impl Turn<'_> {
         *input = &input[n..];
     }
 
-    /// What can be said of a frame before its payload is there.
+    /// Checks what can be checked of a frame before its payload is there.
     fn check(&mut self, header: FrameHeader) -> Result<(), Fault> {
         if header.len > MAX_PAYLOAD {
             return Err(Fault::Connection(
@@ -270,7 +270,7 @@ impl Turn<'_> {
         happened
     }
 
-    /// Whether a stream has never been opened.
+    /// Returns true if a stream has never been opened.
     pub(super) fn is_idle(&self, stream: u32) -> bool {
         // Even numbers would be pushed streams, which don't exist here.
         stream.is_multiple_of(2) || stream > self.connection.last_stream
@@ -308,7 +308,7 @@ impl Turn<'_> {
         admitted.map(drop)
     }
 
-    /// Whether DATA of `len` bytes may come on a stream, and is wanted.
+    /// Checks that DATA of `len` bytes may come on a stream; returns true if it is wanted.
     fn admit(&mut self, id: u32, len: usize) -> Result<bool, Fault> {
         let streams = &mut self.connection.streams;
         let Some(stream) = streams.get_mut(id) else {

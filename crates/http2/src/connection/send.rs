@@ -1,4 +1,4 @@
-//! What the application says: heads, bodies, trailers, resets, and whose turn it is to send.
+//! Sending for the application: heads, bodies, trailers, resets, and the order of streams.
 
 use bytes::Bytes;
 use http::uri::PathAndQuery;
@@ -139,10 +139,10 @@ impl Turn<'_> {
         Ok(len)
     }
 
-    /// How many bytes of a body the peer's windows take now, this stream's and the connection's, in
-    /// frames of any number. 0 as well for a stream that is gone.
+    /// Returns the bytes of a body that the peer's windows take now, this stream's and the
+    /// connection's, in frames of any number. 0 as well for a stream that is gone.
     ///
-    /// What need not be held until it can be sent is read after this was asked.
+    /// Ask this first, and then read as much: so nothing is held that can't be sent.
     #[must_use]
     pub fn send_capacity(&self, stream: StreamId) -> usize {
         let state = self.connection.streams.get(stream.0);

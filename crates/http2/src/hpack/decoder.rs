@@ -7,7 +7,7 @@ use super::dynamic_table::DynamicTable;
 use super::static_table::ENTRIES;
 use altway_message::FieldKind;
 
-/// What takes in the fields of a block.
+/// Visitor of the fields of a block.
 pub(crate) trait Visitor {
     /// The next field.
     fn field(&mut self, kind: FieldKind, name: &[u8], value: &[u8]);
@@ -50,10 +50,10 @@ pub(crate) enum DecompressionError {
 #[derive(Debug)]
 pub(crate) struct Decoder {
     table: DynamicTable<FieldKind>,
-    /// What our SETTINGS_HEADER_TABLE_SIZE says.
+    /// Our SETTINGS_HEADER_TABLE_SIZE.
     announced: usize,
-    /// What the peer may set the table to: until it has acknowledged our SETTINGS, what it may
-    /// still take for the limit.
+    /// Limit of the table's size that the peer may set: until it has acknowledged our SETTINGS, what
+    /// it may still take for the limit.
     limit: usize,
 }
 

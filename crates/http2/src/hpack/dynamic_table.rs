@@ -11,15 +11,15 @@ use super::{DEFAULT_TABLE_SIZE, FIELD_OVERHEAD};
 
 /// A table whose entries carry a `T`: the field's kind when decoding, its hash when encoding.
 ///
-/// Its buffer is at most four times as large as the table may be (or as it is by default), plus the
-/// draft.
+/// The table's buffer is at most four times as large as the table may be (or as it is by default),
+/// plus the draft.
 #[derive(Debug)]
 pub(crate) struct DynamicTable<T> {
     /// Evicted bytes, then the entries', then the draft.
     bytes: Vec<u8>,
     /// Oldest first; at most `max_size / FIELD_OVERHEAD`.
     entries: VecDeque<Entry<T>>,
-    /// Where in `bytes` the draft begins.
+    /// Offset in `bytes` at which the draft begins.
     draft: usize,
     size: usize,
     max_size: usize,
@@ -28,7 +28,7 @@ pub(crate) struct DynamicTable<T> {
 
 #[derive(Debug)]
 struct Entry<T> {
-    /// Where its name begins in the buffer; the value follows the name.
+    /// Offset of the name in the buffer; the value follows the name.
     start: usize,
     name_len: usize,
     value_len: usize,

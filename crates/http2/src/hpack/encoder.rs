@@ -15,8 +15,8 @@ use crate::field_block::{Content, FieldBlock, Indexing};
 
 /// Encodes the field blocks of one connection, in the order of their sending.
 ///
-/// Its dynamic table has what the peer offers, and at most 4096 bytes: more would let peers decide
-/// what memory a connection costs.
+/// The dynamic table has the size that the peer offers, and at most 4096 bytes: more would let
+/// peers decide what memory a connection costs.
 #[derive(Debug)]
 pub(crate) struct Encoder {
     /// Tagged with the hash of name and value.
@@ -177,7 +177,7 @@ impl Encoder {
     }
 }
 
-/// What a field is found by in the dynamic table of any connection.
+/// Returns the hash by which a field is found in the dynamic table of any connection.
 pub(crate) fn hash(name: &[u8], value: &[u8]) -> u64 {
     let mut hasher = FxHasher::default();
     hasher.write(name);

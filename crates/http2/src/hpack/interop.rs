@@ -1,7 +1,7 @@
 //! HPACK spoken with an implementation that is not ours (`httlib-hpack`), in both directions.
 //!
-//! It is more lenient than RFC 7541 (it takes size updates anywhere), so what must be refused is
-//! left to our own tests.
+//! That implementation is more lenient than RFC 7541 (it takes size updates anywhere), so what must
+//! be refused is left to our own tests.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

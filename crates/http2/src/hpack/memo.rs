@@ -1,4 +1,4 @@
-//! What field blocks last became, as long as the dynamic table stays as it is.
+//! Encodings that field blocks last had, valid as long as the dynamic table stays as it is.
 //!
 //! A server sends the same few blocks in every response of a connection. Under an unchanged table
 //! they become the same bytes, and looking those up by the block's number spares looking up every

@@ -26,6 +26,6 @@ pub(crate) use representation::append_literal;
 /// RFC 9113 section 6.5.2: the initial value of SETTINGS_HEADER_TABLE_SIZE, bytes.
 pub(crate) const DEFAULT_TABLE_SIZE: usize = 4096;
 
-/// What a field counts beside its name and value, bytes (RFC 7541 section 4.1 for the table, RFC
+/// Bytes that a field counts beside its name and value (RFC 7541 section 4.1 for the table, RFC
 /// 9113 section 6.5.2 for lists).
 pub(crate) const FIELD_OVERHEAD: usize = 32;

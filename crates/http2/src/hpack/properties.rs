@@ -1,4 +1,4 @@
-//! What holds for any fields, blocks, table sizes and bytes.
+//! Properties that hold for any fields, blocks, table sizes and bytes.
 
 use altway_message::FieldKind;
 use http::{HeaderName, HeaderValue};
@@ -89,7 +89,7 @@ fn step() -> impl Strategy<Value = Step> {
     (sizes, vec(part, 0..8)).prop_map(|(sizes, parts)| Step { sizes, parts })
 }
 
-/// What the block says, by an encoder and a decoder of its own.
+/// Returns the fields of a block, by an encoder and a decoder of its own.
 fn fields_of(block: &FieldBlock) -> Vec<Field> {
     let mut out = Vec::new();
     Encoder::new().block(block, &mut out);

@@ -1,4 +1,4 @@
-//! How fields stand in a block (RFC 7541 section 6), written.
+//! Representations of fields in a block (RFC 7541 section 6), written.
 
 use altway_fields::{huffman, integer};
 

@@ -232,8 +232,8 @@ const CODED_RESPONSES: [&str; 3] = [
      3d50 07",
 ];
 
-/// What our encoder makes of them: of equally long forms it takes the one without Huffman code
-/// ("307"), as C.5.2 does.
+/// Returns our encodings of them: of equally long forms our encoder takes the one without Huffman
+/// code ("307"), as C.5.2 does.
 fn our_coded_responses() -> [&'static str; 3] {
     let [first, _, third] = CODED_RESPONSES;
     [first, "4803 3330 37c1 c0bf", third]

@@ -83,7 +83,7 @@ pub(crate) static ENTRIES: [Entry; 61] = [
     entry("www-authenticate", "", FieldKind::Regular),
 ];
 
-/// What of a field the table holds, with the entry's index.
+/// Part of a field that the table holds, with the entry's index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Match {
     /// Name and value.

@@ -8,7 +8,7 @@ use http::HeaderMap;
 
 use crate::scripted::*;
 
-/// What is seen of an exchange that is given up because its peer lets nothing move.
+/// Events of an exchange that is given up because its peer lets nothing move.
 const STALLED: [Seen; 2] = [Seen::Stalled(1), Seen::Reset(1, Code::CANCEL)];
 
 /// More than any default allows.

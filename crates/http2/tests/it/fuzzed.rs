@@ -1,4 +1,4 @@
-//! What fuzzing found, once each (see `fuzz/`).
+//! Inputs that fuzzing found, once each (see `fuzz/`).
 
 use altway_http2::{CloseReason, Code, Config};
 use http::HeaderMap;

@@ -13,7 +13,7 @@ const SEGMENT: usize = 1448;
 /// Segments that an end may have on the way: a fixed congestion window.
 const WINDOW: u64 = 256;
 
-/// What an end does with its events, and what it sends by itself.
+/// Application at one end: what it does with its events, and what it sends by itself.
 pub(crate) trait App {
     fn event(&mut self, turn: &mut Turn<'_>, event: Owned);
     /// Asked in every turn, for bodies.

@@ -1,4 +1,4 @@
-//! What must hold for every input.
+//! Properties that must hold for every input.
 
 use altway_http2::Config;
 use bytes::Bytes;

@@ -56,7 +56,7 @@ pub(crate) fn setting(id: u16, value: u32) -> Vec<u8> {
     [&id.to_be_bytes()[..], &value.to_be_bytes()].concat()
 }
 
-/// What the engine said, taken apart.
+/// A frame that the engine sent, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) kind: u8,
@@ -212,7 +212,7 @@ impl Engine {
         *found.unwrap()
     }
 
-    /// What the engine said since it was last asked.
+    /// Returns the frames that the engine sent since it was last asked.
     pub(crate) fn said(&mut self) -> Vec<Frame> {
         let bytes: Vec<u8> = self.output.slices().flatten().copied().collect();
         self.output.clear();
