@@ -23,7 +23,7 @@ pub enum Error {
     InUse {
         /// The folder.
         folder: PathBuf,
-        /// Its process number.
+        /// Process number of the holder.
         holder: Option<u32>,
     },
     /// The roots can't be read.

@@ -23,9 +23,9 @@ const LOCK_INTERVAL: Duration = Duration::from_secs(1);
 pub enum Event {
     /// A certificate is in its file, and to be shown from now on.
     Issued {
-        /// Its name.
+        /// Name of the certificate.
         name: String,
-        /// Its time.
+        /// Validity of the certificate.
         validity: Validity,
     },
     /// Something has failed, and is tried again.
@@ -46,7 +46,7 @@ pub enum Event {
     },
     /// Another process has the folder, and is waited for.
     Waiting {
-        /// Its process number.
+        /// Process number of the holder.
         holder: Option<u32>,
     },
 }

@@ -102,8 +102,8 @@ fn add(names: &mut BTreeSet<String>, name: &str) -> bool {
     names.len() < MAX_SEEN && !names.contains(name) && names.insert(name.to_owned())
 }
 
-/// Whether a text is the name of a host for which an authority may issue: labels of letters, digits and hyphens, two at
-/// least, the last of which is no number.
+/// Returns true if a text is the name of a host for which an authority may issue: labels of letters, digits and
+/// hyphens, two at least, the last of which is no number.
 fn is_host(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let is_label = |label: &str| {

@@ -75,7 +75,8 @@ pub enum Task {
         name: String,
         /// The challenge to take, if the authority has it.
         challenge: Challenge,
-        /// Whether it replaces the certificate that there is (RFC 9773 section 5), where the authority knows of that.
+        /// True if the order replaces the certificate that there is (RFC 9773 section 5), where the authority knows of
+        /// that.
         replaces: bool,
     },
     /// A look at an order that there is, and its next step. Answer: the same, or [`Schedule::on_issued`].

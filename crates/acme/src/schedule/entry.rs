@@ -28,9 +28,9 @@ pub struct Memory {
     pub tried_at: u64,
     /// The next attempt, in seconds since 1970.
     pub retry_at: u64,
-    /// Whether that is by a limit of the authority, which holds after a restart as well.
+    /// True if that is by a limit of the authority, which holds after a restart as well.
     pub is_limited: bool,
-    /// Whether an order is open, which is gone on with.
+    /// True if an order is open, which is gone on with.
     #[serde(skip)]
     pub has_order: bool,
     /// The latest failure.
@@ -48,7 +48,7 @@ pub struct NameStatus {
     pub validity: Option<Validity>,
     /// The time of day of its renewal.
     pub renew_at: Option<SystemTime>,
-    /// Whether a new one is on its way.
+    /// True if a new certificate is on its way.
     pub is_ordering: bool,
     /// Time to the next attempt, after a failure.
     pub retry_in: Option<Duration>,
@@ -70,9 +70,9 @@ pub(super) struct Pending {
 pub(super) struct Entry {
     pub(super) held: Option<Renewal>,
     pub(super) pending: Option<Pending>,
-    /// Whether a task is under way.
+    /// True if a task is under way.
     pub(super) is_busy: bool,
-    /// Whether that is a new order.
+    /// True if that task is a new order.
     pub(super) is_ordering: bool,
     pub(super) tried_at: Duration,
     /// The same since 1970, also from before a restart.
@@ -85,7 +85,7 @@ pub(super) struct Entry {
     troubles: u32,
     retry_at: Duration,
     pub(super) is_limited: bool,
-    /// Whether an order may name the certificate that it replaces.
+    /// True if an order may name the certificate that it replaces.
     pub(super) may_replace: bool,
     ask_at: Duration,
     error: Option<String>,
@@ -133,7 +133,8 @@ impl Entry {
         }
     }
 
-    /// Whether an order is to be made: nothing is under way, nothing is waited for, and the certificate is missing or old.
+    /// Returns true if an order is to be made: nothing is under way, nothing is waited for, and the certificate is
+    /// missing or old.
     pub(super) fn is_due(&self, now: Now) -> bool {
         let is_old = |it: &Renewal| it.moment() <= now.wall;
         self.pending.is_none()

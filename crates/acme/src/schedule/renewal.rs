@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime};
 /// The time in which a certificate is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validity {
-    /// Its first second.
+    /// First second of the validity.
     pub not_before: SystemTime,
-    /// Its last second.
+    /// Last second of the validity.
     pub not_after: SystemTime,
 }
 
@@ -26,9 +26,9 @@ impl Validity {
 /// The time within which an authority suggests to renew a certificate (RFC 9773 section 4.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// Its beginning.
+    /// Beginning of the window.
     pub start: SystemTime,
-    /// Its end.
+    /// End of the window.
     pub end: SystemTime,
 }
 

@@ -12,7 +12,7 @@ fn epoch() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_767_225_600)
 }
 
-/// What the authority does with a task.
+/// Behaviour of the authority towards a task.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Mood {
     Fine,
