@@ -1,4 +1,4 @@
-//! What altway's loops need of the kernel and the standard library doesn't give.
+//! Services of the kernel that altway's loops need and the standard library doesn't give.
 //!
 //! - [`Udp`]: a UDP socket whose calls carry many datagrams each way (GRO, GSO), with ECN, and with
 //!   each of these to be switched off, so that its worth can be measured.

@@ -32,9 +32,8 @@ pub fn steer_by_connection_id(socket: impl AsFd, server: ServerId) -> io::Result
     Ok(setsockopt(&socket, AttachReusePortCbpf, &program)?)
 }
 
-/// Where the version, the destination connection ID's length and the ID stand in a packet with a long
-/// header (RFC 8999 section 5.1), and where the ID does in one with a short header (section 5.2). The
-/// program sees what UDP carries.
+/// Offsets of the version, the destination connection ID's length and the ID in a packet with a long header (RFC 8999
+/// section 5.1), and of the ID in one with a short header (section 5.2). The program sees what UDP carries.
 const VERSION_AT: u32 = 1;
 const LONG_LENGTH_AT: u32 = 5;
 const LONG_ID_AT: u32 = 6;
@@ -257,7 +256,7 @@ mod tests {
         assert!(chosen.iter().all(|times| *times > 0), "{chosen:?}");
     }
 
-    /// What stands first in the program of the kernel stands first in `worker_of`.
+    /// Every first byte comes out in the program of the kernel as it does in `worker_of`.
     #[test]
     fn the_kernel_and_the_workers_agree_on_every_first_byte() {
         let (group, server) = (group("127.0.0.1:0"), ServerId::new(&[9]).unwrap());
@@ -274,7 +273,7 @@ mod tests {
         }
     }
 
-    /// What the two bytes may say, with a worker that is there and with one that isn't.
+    /// Values of the two bytes, with a worker that is there and with one that isn't.
     #[test]
     fn the_kernel_and_the_workers_agree_on_every_worker() {
         let (group, server) = (group("127.0.0.1:0"), ServerId::default());

@@ -106,7 +106,7 @@ pub(crate) fn raw_tcp_info<'a>(
     (status == 0).then(|| room.get(..known))?
 }
 
-/// What newer kernels add behind what is read here need not be copied.
+/// Bytes read of `struct tcp_info`; fields that newer kernels add behind them need not be copied.
 pub(crate) const TCP_INFO_ROOM: usize = 240;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the kernel knows of a TCP connection.
+//! The kernel's counters and estimates of a TCP connection.
 //!
 //! `struct tcp_info` has grown with the kernels, at its end only. It is read field by field, as far as
 //! the running kernel says to have filled it: what is younger than that kernel is `None`.
@@ -47,7 +47,7 @@ pub struct TcpInfo {
     pub option_bytes: u64,
     /// The largest IP packet that the path is known to carry, in bytes.
     pub path_mtu: u64,
-    /// How long ago a segment with an acknowledgement came last, as all but the first have one. In whole
+    /// Time since a segment with an acknowledgement last arrived; all but the first have one. In whole
     /// milliseconds, and as exact as the kernel's ticks (1 to 10 ms).
     pub since_acknowledgement: Duration,
 }

@@ -1,10 +1,10 @@
 //! A UDP socket that passes many datagrams with one system call in both directions (GRO and recvmmsg, GSO and
 //! sendmmsg), with ECN.
 //!
-//! What a turn has to send leaves together: a train of datagrams of one connection as one message that the kernel
-//! splits, small ones of many connections as messages of one call.
+//! The datagrams that a turn has to send leave together: a train of datagrams of one connection as one message that
+//! the kernel splits, small ones of many connections as messages of one call.
 //!
-//! It works with any kind of event loop: [`NonBlocking`] is what it asks of the socket. Nothing here
+//! The socket works with any kind of event loop: [`NonBlocking`] is what it asks of the loop's socket. Nothing here
 //! waits.
 
 mod outbox;
@@ -238,8 +238,8 @@ impl<S: NonBlocking> Udp<S> {
         }
     }
 
-    /// How many there are; 0: nothing is there. A call that fails counts as that, so that the loop
-    /// waits for the next datagram instead of spinning.
+    /// Returns the number of messages received; 0: nothing is there. A call that fails counts as that, so that the
+    /// loop waits for the next datagram instead of spinning.
     fn receive_messages(&mut self, metas: &mut [RecvMeta]) -> io::Result<usize> {
         let mut chunks = self.received.chunks_mut(MESSAGE_BYTES);
         // Those beyond the setting are empty, and not offered.
@@ -312,9 +312,9 @@ impl<S: NonBlocking> Udp<S> {
         Ok(())
     }
 
-    /// Whether an error of the first message may be that of a device which can't split: Linux reports EIO, and in
-    /// some cases EINVAL, which a route that has gone, or a smaller MTU, brings as well. Whether it was, the first
-    /// datagram alone shows.
+    /// Returns true if an error of the first message may be that of a device which can't split: Linux reports EIO,
+    /// and in some cases EINVAL, which a route that has gone, or a smaller MTU, brings as well. Sending the first
+    /// datagram alone shows which it was.
     fn may_be_of_splitting(&self, error: &io::Error) -> bool {
         let first = self.outbox.messages(self.splits).next();
         first.is_some_and(|first| first.segment_size.is_some())
@@ -338,8 +338,8 @@ fn hand_over(meta: &RecvMeta, buffer: &[u8], take: &mut impl FnMut(Datagram<'_>)
     }
 }
 
-/// Whether an error of a connected UDP socket means that its peer can't be reached any more, so that
-/// trying again is of no use.
+/// Returns true if an error of a connected UDP socket means that its peer can't be reached any more, so that trying
+/// again is of no use.
 #[must_use]
 pub fn is_final(error: &io::Error) -> bool {
     matches!(

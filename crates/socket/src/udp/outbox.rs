@@ -62,7 +62,8 @@ impl Outbox {
         added.is_some()
     }
 
-    /// What is there, as messages of one call. `splits`: the kernel splits a batch into its datagrams.
+    /// Returns the datagrams that wait, as messages of one call. `splits`: the kernel splits a batch into its
+    /// datagrams.
     pub(super) fn messages(&self, splits: bool) -> impl Iterator<Item = Message<'_>> {
         let mut at = self.left;
         std::iter::from_fn(move || {
