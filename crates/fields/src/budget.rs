@@ -1,4 +1,4 @@
-//! How much a peer may ask for that leads nowhere: a token bucket for each kind of flood.
+//! Budgets of floods: a token bucket for each kind of request of a peer that leads nowhere.
 
 use std::time::Instant;
 

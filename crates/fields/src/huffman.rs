@@ -12,11 +12,11 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It holds the end-of-string symbol, or its padding is not up to 7 ones (RFC 7541 section
-    /// 5.2).
+    /// The string holds the end-of-string symbol, or its padding is not up to 7 ones (RFC 7541
+    /// section 5.2).
     #[error("the string is no Huffman code of RFC 7541")]
     Malformed,
-    /// It is longer than the limit.
+    /// The string is longer than the limit.
     #[error("the decoded string exceeds the limit of {limit} bytes")]
     TooLong {
         /// The limit given, bytes.
@@ -103,7 +103,7 @@ fn decode_into(input: &[u8], out: &mut [u8]) -> Result<usize, Stop> {
 struct Bits<'a> {
     /// The next bits, inverted, from the highest down; zeros behind them.
     inverted: u64,
-    /// How many there are.
+    /// Number of these bits.
     available: u32,
     rest: &'a [u8],
 }
@@ -202,7 +202,7 @@ const LENGTHS: [u8; 256] = [
 const MIN_LENGTH: usize = 5;
 const MAX_LENGTH: usize = 30;
 
-/// How many symbols have a code of each length.
+/// Number of symbols with a code of each length.
 const COUNTS: [usize; MAX_LENGTH + 1] = {
     let mut counts = [0; MAX_LENGTH + 1];
     let mut symbol = 0;
@@ -218,7 +218,7 @@ const COUNTS: [usize; MAX_LENGTH + 1] = {
 struct Range {
     len: u8,
     first_code: u64,
-    /// Where the symbol of the first code stands in [`ORDERED`].
+    /// Place of the first code's symbol in [`ORDERED`].
     first_place: usize,
     /// The 32 bits that the first longer code begins with.
     end: u64,
@@ -306,7 +306,7 @@ static SHORT: [Symbol; 256] = {
     short
 };
 
-/// How many symbols have a code before this one's.
+/// Returns the number of symbols with a code before this one's.
 const fn place(symbol: usize) -> usize {
     let len = LENGTHS[symbol];
     let mut place = RANGES[len as usize].first_place;

@@ -22,7 +22,7 @@ pub fn decode(input: &mut &[u8], bits: u32) -> Option<u64> {
     decode_rest(input, value)
 }
 
-/// What follows a full prefix.
+/// Decodes the bytes after a full prefix.
 fn decode_rest(input: &mut &[u8], mut value: u64) -> Option<u64> {
     for shift in (0..).step_by(7) {
         let byte = take(input)?;

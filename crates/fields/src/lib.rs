@@ -1,4 +1,4 @@
-//! What the fields of HTTP/2 and HTTP/3 share: the Huffman code for strings and integers with a
+//! Parts that the fields of HTTP/2 and HTTP/3 share: the Huffman code for strings and integers with a
 //! prefix (HPACK, RFC 7541; QPACK, RFC 9204), and the Priority field (RFC 9218); and the token bucket
 //! by which both tell a flood of what leads nowhere ([`Budget`]).
 //!

@@ -1,6 +1,6 @@
 //! Extensible priorities (RFC 9218): what a client wishes of the order of responses.
 //!
-//! Who sends when is the engines' business, as their streams differ.
+//! The order of sending is the engines' business, as their streams differ.
 
 use std::fmt;
 
@@ -9,8 +9,8 @@ use std::fmt;
 pub struct Priority {
     /// 0 (first) to 7 (background).
     pub urgency: u8,
-    /// Whether the client can use parts as they come: then it shares the connection with others
-    /// of its urgency, else they go one after the other.
+    /// True if the client can use parts as they come: then the response shares the connection with
+    /// others of its urgency, else they go one after the other.
     pub incremental: bool,
 }
 
