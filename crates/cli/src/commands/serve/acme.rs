@@ -162,7 +162,7 @@ pub(super) struct Ordering {
     /// Empty until it has begun.
     manager: OnceLock<Manager>,
     demand: Demand,
-    /// Whether the process listens in clear text, where alone the challenge `http-01` can be answered.
+    /// True if the process listens in clear text, where alone the challenge `http-01` can be answered.
     has_plain_http: bool,
 }
 

@@ -1,8 +1,8 @@
 //! Messages to the service manager of a server, by the protocol of sd_notify(3): that it listens, reads its
 //! configuration again, or ends. Without `$NOTIFY_SOCKET` nobody is told anything.
 //!
-//! Its watchdog is told that the process is well as long as every worker turns: each shows it by a count of its own, and
-//! the thread that tells says nothing while one of them stands still.
+//! The service manager's watchdog is told that the process is well as long as every worker turns: each shows it by a
+//! count of its own, and the thread that tells says nothing while one of them stands still.
 
 use altway_admin::Reloaded;
 use altway_serve::Monitor;

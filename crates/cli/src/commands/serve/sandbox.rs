@@ -5,7 +5,8 @@
 //! in them: of a file that is replaced by another of its name, as certificates are, the folder is meant; of a served
 //! folder that is a symbolic link, which deployments switch, the folder that holds what it leads to.
 //!
-//! It is entered before there is a second thread, as the kernel holds to it those threads alone that begin afterwards.
+//! The rules are set before there is a second thread, as the kernel holds to them those threads alone that begin
+//! afterwards.
 
 use super::places::{Places, Use};
 use crate::hint::mistake;
