@@ -1,4 +1,4 @@
-//! What a server is told, outside of its sites.
+//! Configuration of a server outside of its sites.
 
 use crate::{Acme, Limits, ListenAddress, ServerId, Site};
 use altway_document::words;
@@ -81,7 +81,7 @@ impl Default for Config {
 /// The files that the process can reach: `sandbox`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sandbox {
-    /// Whether the kernel keeps the process from all others, where it can (Landlock).
+    /// True if the kernel keeps the process from all others, where it can (Landlock).
     pub is_on: bool,
     /// Folders and files that it can read beside those that the configuration names.
     pub read: Vec<PathBuf>,
@@ -149,20 +149,20 @@ impl Listen {
         tls.or(self.listeners.first())
     }
 
-    /// Whether clients of any address are given HTTP/3.
+    /// Returns true if clients of any address are given HTTP/3.
     #[must_use]
     pub fn has_http3(&self) -> bool {
         self.listeners.iter().any(Listener::has_http3)
     }
 
-    /// Whether there is clear text for everybody, in which HTTP-01 can be answered (RFC 8555 section 8.3).
+    /// Returns true if there is clear text for everybody, in which HTTP-01 can be answered (RFC 8555 section 8.3).
     #[must_use]
     pub fn has_plain_http(&self) -> bool {
         let plain = [Security::ClearText, Security::Redirect];
         self.listeners.iter().any(|it| plain.contains(&it.security))
     }
 
-    /// Whether no listener has TLS.
+    /// Returns true if no listener has TLS.
     #[must_use]
     pub fn is_clear_text(&self) -> bool {
         self.listeners.iter().all(|it| it.security != Security::Tls)
@@ -184,7 +184,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Whether its clients are given HTTP/3.
+    /// Returns true if the listener's clients are given HTTP/3.
     #[must_use]
     pub fn has_http3(&self) -> bool {
         self.security == Security::Tls && self.protocols.contains(Protocol::H3)
@@ -231,7 +231,7 @@ impl Protocols {
         self
     }
 
-    /// Whether a protocol is among them.
+    /// Returns true if a protocol is among them.
     #[must_use]
     pub fn contains(self, protocol: Protocol) -> bool {
         self.0[protocol as usize]
@@ -269,7 +269,7 @@ words! {
 }
 
 words! {
-    /// How the access log writes a request down.
+    /// Format in which the access log writes a request down.
     LogFormat, "a format of the access log" {
         /// `key=value`.
         KeyValue = "key-value",
@@ -293,7 +293,7 @@ words! {
 }
 
 words! {
-    /// What clients that come back over HTTP/3 are answered before the handshake is done (RFC 8470).
+    /// Requests that are answered before the handshake is done, to clients that come back over HTTP/3 (RFC 8470).
     EarlyData, "what early data is for" {
         /// Nothing.
         Off = "off",
@@ -313,10 +313,10 @@ pub struct Transport {
     pub quic_congestion: Option<Congestion>,
     /// Packets in the first congestion window of a QUIC connection, 2 to 1,000.
     pub initial_window: u32,
-    /// What clients that come back over HTTP/3 are answered a round trip earlier; `Files` means `Off` with ticket
-    /// keys, and where there is no HTTP/3.
+    /// Requests that are answered a round trip earlier, to clients that come back over HTTP/3; `Files` means `Off` with
+    /// ticket keys, and where there is no HTTP/3.
     pub early_data: EarlyData,
-    /// Whether clients that can read it are sent the certificate chain compressed (RFC 8879).
+    /// True if clients that can read it are sent the certificate chain compressed (RFC 8879).
     pub certificate_compression: bool,
     /// The bytes with which every connection ID of QUIC begins.
     pub server_id: ServerId,

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration.
+//! Faults of a configuration.
 
 use altway_document::Place;
 use std::fmt;

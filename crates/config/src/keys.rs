@@ -18,20 +18,20 @@ pub struct Section {
     pub title: &'static str,
     /// The meaning, in a sentence.
     pub about: &'static str,
-    /// Its keys, in the order in which they are printed.
+    /// Keys of the section, in the order in which they are printed.
     pub keys: &'static [Key],
 }
 
 /// A key of a table.
 #[derive(Debug, Clone, Copy)]
 pub struct Key {
-    /// Its name.
+    /// Name of the key.
     pub name: &'static str,
     /// The form of its value.
     pub form: Form,
     /// The default where it is left out: a value of TOML, or in parentheses words.
     pub default: &'static str,
-    /// Its meaning, with unit and range, in a sentence or two.
+    /// Meaning of the key, with unit and range, in a sentence or two.
     pub about: &'static str,
 }
 

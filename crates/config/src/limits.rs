@@ -1,4 +1,4 @@
-//! What clients may cost: `[limits]`, each by the name of its option of `altway serve`.
+//! Limits of what clients may cost: `[limits]`, each by the name of its option of `altway serve`.
 
 use crate::Retry;
 use altway_units::PrefixLengths;

@@ -11,7 +11,7 @@ use crate::{Config, Faults, Site};
 use altway_document::Place;
 use std::collections::HashMap;
 
-/// Where the keys of a configuration stand, by their paths: `limits.max-held`, `site.0.route.2.path`, counted
+/// Places of the keys of a configuration, by their paths: `limits.max-held`, `site.0.route.2.path`, counted
 /// as in the [`Config`].
 #[derive(Debug, Clone, Default)]
 pub struct Places {
@@ -71,7 +71,7 @@ impl Plan {
         &self.0
     }
 
-    /// Its sites, one at least.
+    /// Returns the sites, one at least.
     #[must_use]
     pub fn sites(&self) -> &[Site] {
         &self.0.sites
@@ -92,7 +92,7 @@ impl Plan {
     }
 }
 
-/// What does not go together, in no order.
+/// Returns the faults of what does not go together, in no order.
 pub(crate) fn faults_of(config: &Config, places: &Places) -> Vec<Fault> {
     let mut check = check::Check::new(places);
     check.server(config);

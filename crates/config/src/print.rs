@@ -12,7 +12,7 @@ const WIDTH: usize = 100;
 /// The extent of what is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shown {
-    /// What differs from its default.
+    /// Keys whose value differs from the default.
     Given,
     /// Every key, with its meaning and its default as a comment; one without a value as a comment itself.
     All,

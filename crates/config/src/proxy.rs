@@ -32,7 +32,7 @@ pub struct Proxy {
     pub host: Option<HostValue>,
     /// The beginning that paths lose; those that begin otherwise stay.
     pub strip_prefix: Option<PathPrefix>,
-    /// What paths are given in front, after they have lost theirs.
+    /// Prefix that paths are given in front, after they have lost theirs.
     pub add_prefix: Option<PathPrefix>,
     /// Changes of the fields of requests.
     pub request_headers: FieldChanges,
@@ -47,7 +47,7 @@ pub struct Proxy {
     pub server_name: Option<TlsName>,
     /// The certificate that servers are shown which ask for one; it has no OCSP response.
     pub client_certificate: Option<Certificate>,
-    /// Whether each connection begins with a header of the PROXY protocol, version 2.
+    /// True if each connection begins with a header of the PROXY protocol, version 2.
     pub send_proxy_protocol: bool,
     /// Requests at a time that a worker has at one server.
     pub upstream_requests: usize,

@@ -20,10 +20,10 @@ pub const MAX_RESPONSE_BODY: usize = 64 << 10;
 pub struct Site {
     /// The names of its hosts, none twice over all sites.
     pub names: Vec<SiteName>,
-    /// Whether it has the requests for hosts that no site has, and connections without a name. At most
-    /// one site is.
+    /// True if the site has the requests for hosts that no site has, and connections without a name. At most one site
+    /// is the default.
     pub is_default: bool,
-    /// Its certificates: of each name the first that suits the client. None: they come from
+    /// Certificates of the site: of each name the first that suits the client. None: they come from
     /// [`issuer`](Self::issuer).
     pub certificates: Vec<Certificate>,
     /// The origin that is said, where there are no certificates.
@@ -36,7 +36,7 @@ pub struct Site {
     pub beacon: Option<Ratio>,
     /// Fields of all its responses. Of one name may be several.
     pub headers: Vec<HeaderField>,
-    /// Its routes; of those that match a request's path the first has it, and where none does the answer is
+    /// Routes of the site; of those that match a request's path the first has it, and where none does the answer is
     /// 404.
     pub routes: Vec<Route>,
 }
@@ -46,7 +46,7 @@ pub struct Site {
 pub struct Certificate {
     /// PEM file of the chain, the server's own first.
     pub chain: PathBuf,
-    /// Its private key, PEM.
+    /// Private key of the certificate, PEM.
     pub key: Secret,
     /// File of an OCSP response for it, DER.
     pub ocsp: Option<PathBuf>,
@@ -59,7 +59,7 @@ pub struct ClientCertificates {
     pub roots: PathBuf,
     /// Files of the authorities' lists of revoked certificates (RFC 5280 section 5), PEM or DER; none: no list is looked at.
     pub revocation: Vec<PathBuf>,
-    /// Whether clients without one are refused.
+    /// True if clients without a certificate are refused.
     pub required: bool,
 }
 
@@ -111,9 +111,9 @@ pub struct Files {
     /// The page that stands for every path of which there is no file, with status 200, for applications of
     /// one page.
     pub fallback: Option<UrlPath>,
-    /// Whether `/about` is answered with `about.html` where there is no `about`.
+    /// True if `/about` is answered with `about.html` where there is no `about`.
     pub clean_urls: bool,
-    /// Whether a folder without index is answered with a list of its files.
+    /// True if a folder without index is answered with a list of its files.
     pub listing: bool,
     /// Encodings for which a file's neighbour (`app.js.br`) is sent where it is there, best first.
     pub precompressed: Vec<Coding>,
@@ -123,7 +123,7 @@ pub struct Files {
     pub cache: Vec<CacheRule>,
     /// Pages for statuses, each once.
     pub error_pages: Vec<ErrorPage>,
-    /// Whether files and folders are served whose names begin with a dot; `/.well-known` always is.
+    /// True if files and folders are served whose names begin with a dot; `/.well-known` always is.
     pub hidden: bool,
 }
 
@@ -211,6 +211,6 @@ pub struct Respond {
     /// The content, at most [`MAX_RESPONSE_BODY`] bytes; none with 204 and 304. It is
     /// `text/plain; charset=utf-8` unless `headers` say another type.
     pub body: String,
-    /// Its fields; one that the route or the site has as well replaces all of that name there.
+    /// Fields of the answer; one that the route or the site has as well replaces all of that name there.
     pub headers: Vec<HeaderField>,
 }

@@ -22,7 +22,7 @@ pub struct Upload {
     pub body: DataSize,
     /// The most parts of a form, files and other fields together.
     pub parts: u32,
-    /// Whether a file that is there is replaced; otherwise the answer is 409.
+    /// True if a file that is there is replaced; otherwise the answer is 409.
     pub replace: bool,
     /// Free space that is left on the file system; an upload that would take of it is answered 507.
     pub min_free: DataSize,
@@ -30,7 +30,7 @@ pub struct Upload {
     pub slowest: LeastRate,
     /// The most uploads that this route takes at the same time; what comes on top is answered 503.
     pub concurrent: u32,
-    /// Whether uploads can be resumed (draft-ietf-httpbis-resumable-upload).
+    /// True if uploads can be resumed (draft-ietf-httpbis-resumable-upload).
     pub resumable: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What does not go together outside of sites.
+//! Checks of what does not go together outside of sites.
 
 use super::Places;
 use crate::fault::Fault;
@@ -39,7 +39,7 @@ impl<'p> Check<'p> {
         });
     }
 
-    /// Whether the key was typed.
+    /// Returns true if the key was typed.
     pub(super) fn is_said(&self, path: &str) -> bool {
         self.places.of(path).is_some()
     }

@@ -1,4 +1,4 @@
-//! What does not go together in sites and between them.
+//! Checks of what does not go together in sites and between them.
 
 use super::check::Check;
 use crate::{
@@ -161,7 +161,7 @@ impl Check<'_> {
         }
     }
 
-    /// Where the pattern of a route stands, or the route where that is left out.
+    /// Returns the path of a route's pattern, or of the route where that is left out.
     fn path_of_route(&self, site: &str, index: usize) -> String {
         let route = format!("{site}.route.{index}");
         let pattern = format!("{route}.path");

@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use toml::de::DeValue;
 
-/// What has been found so far, and the file that is being read.
+/// Faults and places found so far, and the file that is being read.
 #[derive(Default)]
 pub(super) struct Walk {
     pub(super) faults: Vec<Fault>,
     pub(super) places: Places,
-    /// Whether a file is not TOML.
+    /// True if a file is not TOML.
     pub(super) is_broken: bool,
     source: Option<Source>,
     /// The folder that relative paths are relative to.
@@ -30,9 +30,9 @@ pub(super) struct Table<'v, 't> {
     pub(super) tree: &'v Tree<'t>,
     /// With a dot at its end, unless it is the root.
     pub(super) prefix: String,
-    /// What it is called.
+    /// Name of the table in messages.
     pub(super) title: &'static str,
-    /// Its bytes.
+    /// Bytes of the table.
     pub(super) span: Range<usize>,
 }
 
@@ -45,7 +45,7 @@ impl<'v, 't> Table<'v, 't> {
         self.get(key).is_some()
     }
 
-    /// Whether it has keys that its section has not.
+    /// Returns true if the table has keys that its section has not.
     pub(super) fn has_unknown(&self, section: &Section) -> bool {
         let is_known = |name: &str| section.keys.iter().any(|key| key.name == name);
         self.tree.keys().any(|key| !is_known(key.get_ref()))
@@ -57,7 +57,7 @@ impl<'v, 't> Table<'v, 't> {
     }
 }
 
-/// What is said of a value that its type refuses.
+/// Message about a value that its type refuses.
 pub(super) trait Refusal: Display {
     fn sentence(&self) -> String {
         self.to_string()
@@ -363,7 +363,7 @@ impl Walk {
         self.accept(value.span(), read)
     }
 
-    /// What was read, or the fault of it.
+    /// Returns the value that was read, or notes its fault.
     pub(super) fn accept<T, E: Refusal>(
         &mut self,
         span: Range<usize>,

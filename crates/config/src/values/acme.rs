@@ -107,7 +107,7 @@ impl FromStr for AcmeProfile {
     }
 }
 
-/// Whether a text is a URL that begins so, without user information and fragment.
+/// Returns true if a text is a URL that begins so, without user information and fragment.
 fn is_url(text: &str, scheme: &str) -> bool {
     let rest = text.strip_prefix(scheme).unwrap_or_default();
     let authority = rest.split(['/', '?']).next().unwrap_or_default();

@@ -164,13 +164,13 @@ impl fmt::Display for FieldPattern {
     }
 }
 
-/// Whether a text can be the name of a field (RFC 9110 section 5.1).
+/// Returns true if a text can be the name of a field (RFC 9110 section 5.1).
 fn is_name(name: &str) -> bool {
     let of_a_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !name.is_empty() && name.bytes().all(of_a_token)
 }
 
-/// Whether a text can be the value of a field: printable ASCII, spaces and tabs between.
+/// Returns true if a text can be the value of a field: printable ASCII, spaces and tabs between.
 pub(crate) fn is_value(value: &str) -> bool {
     value
         .bytes()
@@ -189,12 +189,12 @@ impl fmt::Display for HeaderField {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadField {
-    /// It has no valid name.
+    /// The text has no valid name.
     #[error(
         "`{}` is not the name of a header field: expected letters, digits and `-`", .0.escape_debug()
     )]
     Name(String),
-    /// It is neither a name nor the beginning of one.
+    /// The text is neither a name nor the beginning of one.
     #[error(
         "`{}` names no header fields: expected a name, or its beginning and `*`", .0.escape_debug()
     )]

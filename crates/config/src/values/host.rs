@@ -35,7 +35,7 @@ impl SiteName {
         }
     }
 
-    /// Whether it is an address.
+    /// Returns true if the name is an address.
     #[must_use]
     pub fn is_address(&self) -> bool {
         matches!(self.0, Name::Address(_))
@@ -50,8 +50,8 @@ impl SiteName {
         }
     }
 
-    /// Whether a request's host is meant: without port, in any case, with or without the last dot.
-    /// A server asks every exact name before wildcards.
+    /// Returns true if a request's host is meant: without port, in any case, with or without the last
+    /// dot. A server asks every exact name before wildcards.
     #[must_use]
     pub fn matches(&self, host: &str) -> bool {
         let host = host.strip_suffix('.').unwrap_or(host);
@@ -146,9 +146,9 @@ fn is_host(name: &str) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}` is not a site's name: {reason}")]
 pub struct BadSiteName {
-    /// What was found.
+    /// Name that was found.
     name: String,
-    /// What is wrong with it.
+    /// Fault of the name.
     reason: &'static str,
 }
 

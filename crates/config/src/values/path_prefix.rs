@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 /// The beginning of a path, of whole segments: `/api`, `/v2/users`. It begins with `/` and does not end with one.
 ///
-/// Its characters stand for themselves: letters, digits and `-._~!$&'()+,;=:@` (RFC 3986 section 3.3).
+/// The characters stand for themselves: letters, digits and `-._~!$&'()+,;=:@` (RFC 3986 section 3.3).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PathPrefix(String);
 

@@ -21,7 +21,7 @@ pub enum PathPattern {
 }
 
 impl PathPattern {
-    /// Whether the path, decoded and without its query, is meant.
+    /// Returns true if the path, decoded and without its query, is meant.
     #[must_use]
     pub fn matches(&self, path: &str) -> bool {
         match self {
@@ -32,8 +32,8 @@ impl PathPattern {
         }
     }
 
-    /// What `*` stands for in a path that the pattern matches: of a prefix the part after it, of every path
-    /// the part after its first `/`, else the whole path.
+    /// Returns the part of a matching path that `*` stands for: of a prefix the part after it, of every
+    /// path the part after its first `/`, else the whole path.
     #[must_use]
     pub fn rest<'p>(&self, path: &'p str) -> &'p str {
         match self {
@@ -43,7 +43,7 @@ impl PathPattern {
         }
     }
 
-    /// Whether every path of `other` is one of this pattern's too.
+    /// Returns true if every path of `other` is one of this pattern's too.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         match (self, other) {
@@ -126,9 +126,9 @@ fn never_in_a_path(text: &str) -> Option<&'static str> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{}` is not a pattern of paths: {reason}", pattern.escape_debug())]
 pub struct BadPattern {
-    /// What was found.
+    /// Pattern that was found.
     pattern: String,
-    /// What is wrong with it.
+    /// Fault of the pattern.
     reason: &'static str,
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// When a client of QUIC must first show that it receives at its address (RFC 9000 section 8.1.2).
+/// Clients of QUIC that must first show that they receive at their address (RFC 9000 section 8.1.2).
 ///
 /// Text form: `always`, `never`, or a number of handshakes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -52,7 +52,7 @@ impl FromStr for Retry {
 #[error("`{0}` is not a time for Retry: expected always, never or a number of handshakes")]
 pub struct BadRetry(String);
 
-/// What every connection ID of QUIC begins with, for a load balancer that steers by it: no, one or two
+/// First bytes of every connection ID of QUIC, for a load balancer that steers by them: no, one or two
 /// bytes.
 ///
 /// Text form: hexadecimal, `7f` or `0102`; empty for none, which is the default.
@@ -60,7 +60,7 @@ pub struct BadRetry(String);
 pub struct ServerId(String);
 
 impl ServerId {
-    /// Whether there is none.
+    /// Returns true if there is none.
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.0.is_empty()

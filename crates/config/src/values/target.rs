@@ -1,10 +1,10 @@
-//! Where a redirect leads.
+//! Targets of redirects.
 
 use altway_document::did_you_mean;
 use std::fmt;
 use std::str::FromStr;
 
-/// What stands in braces.
+/// Names that may stand in braces.
 const PLACEHOLDERS: [&str; 4] = ["host", "path", "query", "rest"];
 
 /// The URL that a redirect leads to, a path of the same site or an absolute one, in which `{host}`,
@@ -68,7 +68,7 @@ impl RedirectTarget {
         url
     }
 
-    /// Whether it leads to a path of the site that was asked.
+    /// Returns true if the target is a path of the site that was asked.
     #[must_use]
     pub fn is_of_the_same_site(&self) -> bool {
         self.0.starts_with('/') || self.0.starts_with("{path}")
@@ -142,12 +142,12 @@ fn check_placeholders(text: &str) -> Result<(), BadTarget> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadTarget {
-    /// It is neither a path nor an absolute URL of HTTP.
+    /// The text is neither a path nor an absolute URL of HTTP.
     #[error(
         "`{0}` is not where a redirect can lead: it begins with one `/`, `https://` or `http://`"
     )]
     Start(String),
-    /// Its host is missing, or is what a client sends.
+    /// The target's host is missing, or is what a client sends.
     #[error(
         "`{0}` is not where a redirect can lead: it names no host, or lets the request choose it"
     )]

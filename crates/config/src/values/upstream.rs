@@ -14,7 +14,7 @@ pub struct Upstream {
     pub place: UpstreamPlace,
     /// The protocol that it is spoken to in.
     pub protocol: UpstreamProtocol,
-    /// Whether it is spoken to over TLS, with the host as its name.
+    /// True if the upstream is spoken to over TLS, with the host as its name.
     pub is_tls: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What is made of the table of keys, as it stands in the repository.
+//! Documents made of the table of keys, as they stand in the repository.
 
 use crate::expect_file;
 use altway_config::keys::{Form, Key, SECTIONS, Section};
