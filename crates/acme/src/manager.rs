@@ -32,7 +32,7 @@ pub enum Event {
     Failed {
         /// The name that it was about.
         name: String,
-        /// Why, in words.
+        /// Reason of the failure, in words.
         message: String,
         /// The time to the next attempt, if that is known.
         retry_in: Option<Duration>,

@@ -55,7 +55,7 @@ pub(crate) enum LookUpError {
     /// The resolver answers that it can't tell.
     #[error("{resolver} answers with the error {code}")]
     Refused {
-        /// Who.
+        /// Resolver that answered.
         resolver: SocketAddr,
         /// The response's RCODE (RFC 1035 section 4.1.1).
         code: u8,

@@ -36,7 +36,7 @@ impl Places {
         Faults::none_or(faults, ())
     }
 
-    /// Those of the first file first, each file's from top to bottom.
+    /// Sorts faults: those of the first file first, each file's from top to bottom.
     pub(crate) fn sort(&self, faults: &mut [Fault]) {
         faults.sort_by_cached_key(|fault| {
             let place = fault.place.as_ref();

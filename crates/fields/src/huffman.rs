@@ -8,7 +8,7 @@
 //! shifting leaves behind the last bit stand for the ones that RFC 7541 pads with, and the end needs
 //! no code of its own.
 
-/// Why a string could not be decoded.
+/// Reason for which a string could not be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

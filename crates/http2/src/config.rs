@@ -5,7 +5,7 @@ use std::time::Duration;
 use altway_fields::Rate;
 use altway_message::{Rules, Scheme};
 
-/// Which side of a connection this is.
+/// Role of this side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Server,

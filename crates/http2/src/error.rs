@@ -3,7 +3,7 @@
 //! A fault of the *peer* is no error of a call: it ends in
 //! [`Event::StreamReset`](crate::Event::StreamReset) or [`Event::Closed`](crate::Event::Closed).
 
-/// Why a call on a [`Turn`](crate::Turn) failed.
+/// Reason for which a call on a [`Turn`](crate::Turn) failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -35,13 +35,13 @@ pub enum Error {
     /// after the end.
     #[error("call out of order: {reason}")]
     OutOfOrder {
-        /// Which rule was broken.
+        /// Rule that was broken.
         reason: &'static str,
     },
     /// The connection plays the other role (a server can't send requests, a client no responses).
     #[error("not possible in this role: {reason}")]
     WrongRole {
-        /// Which rule was broken.
+        /// Rule that was broken.
         reason: &'static str,
     },
 }

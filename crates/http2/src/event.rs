@@ -115,17 +115,17 @@ pub enum Event<'a> {
     /// The peer is shutting the connection down: no new requests. Those it will not process end in
     /// `StreamReset` with REFUSED_STREAM and may be sent again elsewhere.
     GoAway {
-        /// Why.
+        /// Error code in GOAWAY.
         code: Code,
     },
     /// The last event. Send what is in the output, then close the transport.
     Closed {
-        /// Why.
+        /// Reason of the end.
         reason: CloseReason,
     },
 }
 
-/// Why a connection ended.
+/// Reason for which a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CloseReason {

@@ -25,7 +25,7 @@ const MAX_UNIDIRECTIONAL_STREAMS: u32 = 8;
 pub struct ServerConfig {
     /// QUIC's part, and TLS'. The endpoint works on a copy with ALPN `h3` and the number of streams that
     /// [`Limits::max_concurrent_requests`] says. With [`early_data`](quic::ServerConfig::early_data) requests are
-    /// taken of clients that come back before the hand-shake is done:
+    /// taken of clients that come back before the handshake is done:
     /// [`Event::EarlyData`](crate::Event::EarlyData).
     pub quic: quic::ServerConfig,
     /// HTTP/3's limits on what peers may cost.
@@ -64,7 +64,7 @@ pub struct ClientConfig {
     pub quic: quic::ClientConfig,
     /// HTTP/3's limits on what peers may cost.
     pub limits: Limits,
-    /// Remember servers there, and let requests leave before the hand-shake is done (0-RTT) where a
+    /// Remember servers there, and let requests leave before the handshake is done (0-RTT) where a
     /// server allowed it: [`Event::EarlyData`](crate::Event::EarlyData). Default: `None`, no early
     /// data; whether sessions are resumed is then TLS' business.
     pub early_data: Option<Sessions>,

@@ -3,7 +3,7 @@
 //!
 //! Exchanges are in `exchange`, their heads in `heads`, QPACK's streams in `tables`, the order of
 //! responses in `priorities`, heads that come again in `repeats`, slow peers in `stalls`, content that a
-//! server drops in `unwanted`; this file has the connection's own life: hand-shake, control stream, GOAWAY,
+//! server drops in `unwanted`; this file has the connection's own life: handshake, control stream, GOAWAY,
 //! closing. It holds at most
 //! [`Limits::max_concurrent_requests`](crate::Limits::max_concurrent_requests) exchanges and 8 unidirectional streams, as QUIC's stream
 //! limits are set to these.
@@ -47,7 +47,7 @@ const FLOODS_PER_REQUEST: u32 = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Handshake,
-    /// The hand-shake is going on, and there may be requests already.
+    /// The handshake is going on, and there may be requests already.
     Early,
     Open,
     /// All that is left is to tell the application.
@@ -93,7 +93,7 @@ pub struct Connection {
     wishes: FxHashMap<u64, Priority>,
     /// Server: the ID in the client's last MAX_PUSH_ID.
     max_push_id: Option<u64>,
-    /// The ID in the GOAWAY that was sent, or is to be sent after the hand-shake.
+    /// The ID in the GOAWAY that was sent, or is to be sent after the handshake.
     go_away_sent: Option<u64>,
     go_away_received: Option<u64>,
     early: Early,

@@ -42,7 +42,7 @@ pub struct Endpoint<A = (), Q = quic::Endpoint<Slot<A>>> {
 /// State that an endpoint keeps with each connection of QUIC.
 #[derive(Default)]
 pub struct Slot<A> {
-    /// A server's begins when the hand-shake is done, or with early data. Gone once its end was told.
+    /// A server's begins when the handshake is done, or with early data. Gone once its end was told.
     connection: Option<Box<Connection>>,
     /// True if the connection is in `changed`.
     changed: bool,
@@ -252,7 +252,7 @@ impl<A, Q: QuicEndpoint<State = Slot<A>>> Endpoint<A, Q> {
         self.quic.ignore_new_connections(ignore);
     }
 
-    /// Connections that are not closed, those in hand-shake included. Counts them one by one.
+    /// Connections that are not closed, those in handshake included. Counts them one by one.
     pub fn open_connections(&self) -> usize {
         self.quic.open_connections()
     }

@@ -7,7 +7,7 @@
 
 use crate::Code;
 
-/// Why a call on the [`Endpoint`](crate::Endpoint) failed.
+/// Reason for which a call on the [`Endpoint`](crate::Endpoint) failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -50,13 +50,13 @@ pub enum Error {
     /// after the end, or less data than the frame that an earlier call began announced.
     #[error("call out of order: {reason}")]
     OutOfOrder {
-        /// Which rule was broken.
+        /// Rule that was broken.
         reason: &'static str,
     },
     /// The endpoint plays the other role (a server sends no requests, a client no responses).
     #[error("not possible in this role: {reason}")]
     WrongRole {
-        /// Which rule was broken.
+        /// Rule that was broken.
         reason: &'static str,
     },
     /// A field of the configuration is out of range.

@@ -13,7 +13,7 @@ use crate::{Code, StreamId};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// The hand-shake is not done, but there may be requests already (0-RTT).
+    /// The handshake is not done, but there may be requests already (0-RTT).
     ///
     /// A client may send requests of GET, HEAD and OPTIONS without a body, which are answered a round
     /// trip earlier. Whoever sees them on their way can send them again. A server that refuses them
@@ -27,7 +27,7 @@ pub enum Event {
     /// Client: the server took none of the requests sent so far. [`Event::Connected`] follows, and with
     /// it they are sent again, on the same streams; nothing is to be done.
     EarlyDataRefused,
-    /// The hand-shake is done. A server hears of a connection for the first time here, unless there was
+    /// The handshake is done. A server hears of a connection for the first time here, unless there was
     /// [`Event::EarlyData`]: one that fails before gives no event at all.
     Connected,
     /// Server: a request came. `end`: it has no body (any more to come). Otherwise
@@ -124,12 +124,12 @@ pub enum Event {
     GoAway,
     /// The last event of a connection; its handle is void from here on.
     Closed {
-        /// Why.
+        /// Reason of the end.
         reason: CloseReason,
     },
 }
 
-/// Why a connection ended.
+/// Reason for which a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CloseReason {

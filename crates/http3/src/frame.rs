@@ -244,7 +244,7 @@ impl Decoder {
         Ok(announced)
     }
 
-    /// Which frames may come where: the table of RFC 9114 section 7.2.
+    /// Checks that a frame of this type may come now: the table of RFC 9114 section 7.2.
     fn check_order(&mut self, kind: u64) -> Result<(), Violation> {
         let unexpected = |what| Err(Violation::new(Code::H3_FRAME_UNEXPECTED, what));
         if self.phase == Phase::Unsettled {

@@ -18,7 +18,7 @@ pub struct FieldEncoder(Encoder);
 #[derive(Debug)]
 pub struct FieldDecoder(Decoder);
 
-/// Why a section was not decoded.
+/// Reason for which a section was not decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Undecoded {
     /// The section waits for insertions.

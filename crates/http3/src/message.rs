@@ -35,7 +35,7 @@ impl Protocol {
     }
 }
 
-/// Why a field section gives no message.
+/// Reason for which a field section gives no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeadError {
     /// The section has to wait for so many insertions into the dynamic table.

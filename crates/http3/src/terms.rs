@@ -13,7 +13,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Those of a server's connections.
+    /// Returns the terms of a server's connections.
     ///
     /// # Errors
     /// [`Error::InvalidConfig`] names a field out of range.
@@ -21,7 +21,7 @@ impl Terms {
         Self::new(Role::Server, &config.limits, config.extended_connect)
     }
 
-    /// Those of a client's connections. Errors as for [`server`](Self::server).
+    /// Returns the terms of a client's connections. Errors as for [`server`](Self::server).
     ///
     /// # Errors
     /// See [`server`](Self::server).

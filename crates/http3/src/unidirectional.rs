@@ -49,7 +49,7 @@ pub(crate) struct Incoming {
     role: Role,
     /// In any order: they are few, and a table has room for twice as many.
     streams: Vec<(StreamId, Stream)>,
-    /// Which of control, QPACK encoder and QPACK decoder stream there were.
+    /// True for each of control, QPACK encoder and QPACK decoder stream that there was.
     seen: [bool; 3],
 }
 

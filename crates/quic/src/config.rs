@@ -234,7 +234,7 @@ pub struct Limits {
     pub max_bidirectional_streams: u32,
     /// Unidirectional streams that a peer may have open at once. Default: 16.
     pub max_unidirectional_streams: u32,
-    /// Connections of the endpoint, those in hand-shake and those closing included; more are
+    /// Connections of the endpoint, those in handshake and those closing included; more are
     /// refused. 1 or more. Default: 65,536.
     pub max_connections: usize,
     /// Server: bytes that the connections of the endpoint may hold together, beyond 8 KiB each for
@@ -244,9 +244,9 @@ pub struct Limits {
     /// connections. Default: 256 MiB.
     pub max_held_bytes: u64,
     /// Server: when a client must first show that it receives at its address. Default: while 1,000
-    /// hand-shakes of others that have not shown it are in progress.
+    /// handshakes of others that have not shown it are in progress.
     pub retry: Retry,
-    /// A hand-shake that takes longer is given up, however many packets come. 1 ms or more. Default
+    /// A handshake that takes longer is given up, however many packets come. 1 ms or more. Default
     /// (`None`): as long as the idle time-out.
     pub handshake_timeout: Option<Duration>,
 }

@@ -76,7 +76,7 @@ pub trait QuicConnection {
     fn close(&mut self, code: u64, reason: &[u8]);
 
     /// Goes over to new keys with the next packet (RFC 9001 section 6), and the peer after it. Without
-    /// effect during the hand-shake, and until the last change is some round trips over. Nobody needs
+    /// effect during the handshake, and until the last change is some round trips over. Nobody needs
     /// to call it: it happens by itself before a key has encrypted too much, and when the peer begins.
     fn update_keys(&mut self);
 

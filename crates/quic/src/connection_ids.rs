@@ -111,13 +111,13 @@ impl fmt::Debug for ResetKey {
     }
 }
 
-/// Which worker a datagram is for, by what its first packet says; whoever made up the packet may
-/// name workers that don't exist. `server` is the [`ServerId`] of the endpoints' connection IDs; of
-/// it only the length counts.
+/// Returns the worker that a datagram is for, by what its first packet says; whoever made up the packet may
+/// name workers that don't exist. `server` is the [`ServerId`] of the endpoints' connection IDs; of it only
+/// the length counts.
 ///
 /// `None` is whoever gets it: of the long headers only those of Handshake packets are looked at.
 /// Clients make up the connection ID that Initial and 0-RTT packets go to, so that these would let
-/// everybody choose a worker; and a client doesn't move before its hand-shake is done (RFC 9000
+/// everybody choose a worker; and a client doesn't move before its handshake is done (RFC 9000
 /// section 9: "An endpoint MUST NOT initiate connection migration before the handshake is
 /// confirmed").
 ///
@@ -143,10 +143,9 @@ pub fn worker_of(datagram: &[u8], server: ServerId) -> Option<WorkerId> {
     }
 }
 
-/// Which worker a datagram may be for whose first packet is an Initial or 0-RTT packet: a client's
-/// first ones go to a connection ID of its own making, which seldom looks like one of ours but may,
-/// the others to one of the server's (RFC 9000 section 7.2). So whoever passes such a datagram on
-/// should keep it too.
+/// Returns the worker that a datagram may be for whose first packet is an Initial or 0-RTT packet: a client's
+/// first ones go to a connection ID of its own making, which seldom looks like one of ours but may, the others
+/// to one of the server's (RFC 9000 section 7.2). So whoever passes such a datagram on should keep it too.
 #[must_use]
 pub fn worker_perhaps_of(datagram: &[u8], server: ServerId) -> Option<WorkerId> {
     match long_header::type_of(datagram)? {

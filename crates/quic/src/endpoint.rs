@@ -131,7 +131,7 @@ pub trait QuicEndpoint: Sized {
     /// neither accepted nor refused, also after [`shutdown`](Self::shutdown). False at first.
     fn ignore_new_connections(&mut self, ignore: bool);
 
-    /// Connections that are not closed, those in hand-shake included. Counts them one by one.
+    /// Connections that are not closed, those in handshake included. Counts them one by one.
     fn open_connections(&self) -> usize;
 
     /// Returns true if nothing is left to deliver or acknowledge: no bytes on their way, and no close to be

@@ -4,7 +4,8 @@
 
 use std::net::SocketAddr;
 
-/// Why a call on an [`Endpoint`](crate::Endpoint) or a [`Connection`](crate::Connection) failed.
+/// Reason for which a call on an [`Endpoint`](crate::Endpoint) or a
+/// [`Connection`](crate::Connection) failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -15,7 +15,7 @@ pub struct ConnectionHandle(pub usize);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// The hand-shake is not done, but streams can be used already (0-RTT, RFC 9001 section 4.6).
+    /// The handshake is not done, but streams can be used already (0-RTT, RFC 9001 section 4.6).
     ///
     /// A client may open streams and write; whoever sees that on its way can send it to the server
     /// again, so it must be harmless to repeat. The server may take nothing of it
@@ -24,10 +24,10 @@ pub enum Event {
     /// A server hears of the connection for the first time here, if the client sends early data. What
     /// comes before [`Event::Connected`] may be a copy, and the client's address may be borrowed.
     EarlyData,
-    /// Client: the server took nothing of what was sent before the hand-shake. Every stream is gone,
+    /// Client: the server took nothing of what was sent before the handshake. Every stream is gone,
     /// their numbers are free again; [`Event::Connected`] follows, and then all can be sent anew.
     EarlyDataRefused,
-    /// The hand-shake is done. A server hears of a connection for the first time here, unless there was
+    /// The handshake is done. A server hears of a connection for the first time here, unless there was
     /// [`Event::EarlyData`]: one that fails before gives no event at all.
     Connected,
     /// The peer opened a stream. Read it at once: no [`Event::Readable`] tells of what came with it.
@@ -66,7 +66,7 @@ pub enum Event {
     },
     /// The last event of a connection; its handle is void from here on.
     Closed {
-        /// Why.
+        /// Reason of the end.
         reason: CloseReason,
     },
 }
@@ -84,7 +84,7 @@ pub enum Read {
     Reset(u64),
 }
 
-/// Why a connection ended.
+/// Reason for which a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CloseReason {

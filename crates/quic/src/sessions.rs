@@ -1,7 +1,7 @@
 //! A server's sessions: who may resume one, and on which terms.
 //!
 //! Each session is kept together with the terms it was made under, and under other terms it is unknown:
-//! the client then makes a full hand-shake. Where sessions are kept is the shell's business.
+//! the client then makes a full handshake. Where sessions are kept is the shell's business.
 //!
 //! The version is one of the terms. RFC 9369 section 5: "Servers MUST validate the originating version of
 //! any session ticket or token and not accept one issued from a different version."

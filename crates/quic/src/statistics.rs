@@ -7,7 +7,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EndpointStatistics {
-    /// Connections that it holds, those in hand-shake and those closing included.
+    /// Connections that it holds, those in handshake and those closing included.
     pub connections: usize,
     /// Connections among these whose handshake has not come so far that the client's address is validated.
     pub unvalidated: usize,

@@ -1,4 +1,4 @@
-//! Address validation before a hand-shake (RFC 9000 section 8.1): when a client must first show that
+//! Address validation before a handshake (RFC 9000 section 8.1): when a client must first show that
 //! it receives at the address that it seems to have, and the tokens that show it.
 //!
 //! A client that shows a token of Retry or NEW_TOKEN costs no round trip more, and the endpoint may
@@ -26,7 +26,7 @@ use crate::{Error, Version};
 pub enum Retry {
     /// Every client that shows no token.
     Always,
-    /// Those that come while so many hand-shakes are in progress with clients whose address isn't
+    /// Clients that come while so many handshakes are in progress with clients whose address isn't
     /// validated. They hold some 50 KB each.
     Beyond(usize),
     /// No client: only [`Limits::max_connections`](crate::Limits::max_connections) holds against
@@ -87,7 +87,7 @@ pub struct Tokens {
     /// Keys of [`Version::ALL`] in turn: RFC 9369 section 5 wants tokens to count for the version of the
     /// connection that they are from alone.
     pub(crate) keys: [Arc<hkdf::Prk>; Version::ALL.len()],
-    /// Those of NEW_TOKEN that were shown.
+    /// Tokens of NEW_TOKEN that were shown.
     pub(crate) used: Arc<UsedTokens>,
     epoch: Arc<OnceLock<(Instant, SystemTime)>>,
 }

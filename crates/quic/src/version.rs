@@ -1,7 +1,7 @@
 //! The versions of QUIC that are spoken (RFC 9000, RFC 9369).
 //!
-//! They differ in nothing but numbers: what tells packets' types apart, and what keys are derived from.
-//! Version 2 is there so that the network's middleboxes learn not to rely on version 1's.
+//! The versions differ in nothing but numbers: what tells packets' types apart, and what keys are
+//! derived from. Version 2 is there so that the network's middleboxes learn not to rely on version 1's.
 
 use std::fmt;
 use std::str::FromStr;

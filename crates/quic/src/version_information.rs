@@ -11,7 +11,7 @@ use crate::{Role, Version};
 /// `version_information` (RFC 9368 section 3).
 const ID: u8 = 0x11;
 
-/// Why a peer's parameter is refused.
+/// Reason for which a peer's parameter is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// The parameter can't be read, which is TRANSPORT_PARAMETER_ERROR.

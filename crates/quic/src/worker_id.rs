@@ -1,4 +1,4 @@
-//! Who, of a host's workers, has a connection: the number of a worker, and the generation of its
+//! The worker of a host that has a connection: the number of the worker, and the generation of its
 //! process.
 //!
 //! A server that is replaced while it runs lives on beside its successor until its connections have
@@ -42,8 +42,8 @@ impl Generation {
         self.0
     }
 
-    /// That of the process which takes this one's place. 0 follows 15: by then this process must
-    /// have ended.
+    /// Returns the generation of the process which takes this one's place. 0 follows 15: by then
+    /// this process must have ended.
     #[must_use]
     pub fn next(self) -> Self {
         Self((self.0 + 1) % GENERATIONS)

@@ -155,7 +155,7 @@ mod tests {
         client
     }
 
-    /// Which socket a datagram comes to.
+    /// Returns the index of the socket at which a datagram arrives.
     fn lands(group: &[UdpSocket], client: &UdpSocket, datagram: &[u8]) -> usize {
         client.send(datagram).unwrap();
         let deadline = Instant::now() + Duration::from_secs(5);

@@ -83,7 +83,7 @@ impl Default for Settings {
     }
 }
 
-/// Why sending ended.
+/// Reason for which sending ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     /// There is nothing left to send.

@@ -22,7 +22,7 @@ const POLL_INTERVAL: (Duration, Duration) = (Duration::from_secs(1), Duration::f
 pub struct Memory {
     /// Failures one after the other.
     pub failures: u32,
-    /// Those of them in which the name was refused.
+    /// Failures in which the name was refused.
     pub refusals: u32,
     /// The latest attempt, in seconds since 1970.
     pub tried_at: u64,
@@ -79,7 +79,7 @@ pub(super) struct Entry {
     tried_on: Duration,
     /// Failures of the name or of its orders, one after the other.
     failures: u32,
-    /// Those in which the name was refused: the challenge goes by it.
+    /// Failures in which the name was refused: the challenge goes by them.
     pub(super) refusals: u32,
     /// Failures of the authority at this name, one after the other.
     troubles: u32,

@@ -197,7 +197,7 @@ impl Site {
 }
 
 impl Route {
-    /// Those of its action only.
+    /// Returns the values of a route, its action's keys only.
     pub(super) fn values(&self) -> Values {
         let mut values = Values::from([
             ("path", text(Some(&self.path))),

@@ -1,4 +1,4 @@
-//! Which paths a route or a rule is for.
+//! Patterns of the paths that a route or a rule is for.
 
 use std::fmt;
 use std::str::FromStr;
@@ -110,7 +110,7 @@ impl FromStr for PathPattern {
     }
 }
 
-/// Why no decoded path has this in it.
+/// Returns the reason for which no decoded path has this in it, if there is one.
 fn never_in_a_path(text: &str) -> Option<&'static str> {
     if text.contains(['?', '#']) {
         return Some("queries are not looked at: leave out what begins with `?` or `#`");

@@ -10,7 +10,7 @@ use std::str::FromStr;
 pub enum Retry {
     /// Every client that shows no token.
     Always,
-    /// Those that come while so many handshakes of clients that have not shown it are in progress.
+    /// Clients that come while so many handshakes of clients that have not shown it are in progress.
     Beyond(usize),
     /// No client.
     Never,

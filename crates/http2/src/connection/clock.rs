@@ -35,7 +35,7 @@ pub(super) struct Clock {
     sweep: Option<Instant>,
     /// Time at which the first request that outlives its response is ended.
     linger: Option<Instant>,
-    /// Until when the second GOAWAY waits.
+    /// Time until which the second GOAWAY waits.
     goaway: Option<Instant>,
     /// Time at which our PING was sent.
     ping: Option<Instant>,

@@ -13,8 +13,8 @@ pub(crate) trait Visitor {
     fn field(&mut self, kind: FieldKind, name: &[u8], value: &[u8]);
 }
 
-/// Why a field block can't be decoded: the connection fails with COMPRESSION_ERROR (RFC 9113
-/// section 4.3).
+/// Reason for which a field block can't be decoded: the connection fails with COMPRESSION_ERROR (RFC
+/// 9113 section 4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum DecompressionError {
     /// RFC 7541 section 5.1.

@@ -8,7 +8,7 @@ use crate::field_block::Indexing;
 /// A name in a literal representation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Name<'a> {
-    /// That of the entry at this index.
+    /// Name of the entry at this index.
     Index(usize),
     /// Itself.
     Text(&'a [u8]),

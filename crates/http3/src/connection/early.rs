@@ -1,9 +1,9 @@
-//! Early data (0-RTT): requests before the hand-shake is done (RFC 9001 section 4.6, RFC 8470).
+//! Early data (0-RTT): requests before the handshake is done (RFC 9001 section 4.6, RFC 8470).
 //!
 //! Whoever sees early data on its way can send it again. So a client sends only requests in it that
 //! are safe and have no body; and a server hands only such to its application, marked
-//! ([`EarlyData`]), before the hand-shake is done. A method that is not safe is answered with status
-//! 425 (Too Early), for the client to ask again after the hand-shake. A safe request of which more is to
+//! ([`EarlyData`]), before the handshake is done. A method that is not safe is answered with status
+//! 425 (Too Early), for the client to ask again after the handshake. A safe request of which more is to
 //! come waits for that: RFC 8470 section 3 allows a server to "delay processing of early data until the
 //! handshake completes".
 
@@ -21,12 +21,12 @@ use crate::settings::Settings;
 use crate::unidirectional::{Incoming, Outgoing, stream_type};
 use crate::{Code, Error, Event, Sessions, StreamId, qpack};
 
-/// A mark in the extensions of a request that came before the hand-shake was done (0-RTT): it may be a
+/// A mark in the extensions of a request that came before the handshake was done (0-RTT): it may be a
 /// copy that somebody else sent, and the client's address may be borrowed.
 ///
 /// Such a request is GET, HEAD or OPTIONS without a body. If answering it is not safe all the same,
 /// answer with status 425 (Too Early, RFC 8470 section 5.2), and the client sends it again after the
-/// hand-shake. Whoever passes it on to another server adds the field `Early-Data: 1` (section 5.1), and
+/// handshake. Whoever passes it on to another server adds the field `Early-Data: 1` (section 5.1), and
 /// passes that server's 425 back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EarlyData;
@@ -37,7 +37,7 @@ pub(super) struct Early {
     /// Client: what was sent, to be sent again if the server refuses; `None`: given up since. At most
     /// [`Limits::max_concurrent_requests`](crate::Limits::max_concurrent_requests).
     sent: Vec<(StreamId, Option<Request<()>>)>,
-    /// Server: streams whose requests, safe ones, wait for the end of the hand-shake.
+    /// Server: streams whose requests, safe ones, wait for the end of the handshake.
     held: Vec<StreamId>,
     /// Client: the server's settings that it acted on.
     remembered: Option<Settings>,
@@ -87,7 +87,7 @@ impl Connection {
         self.events.push_back(Event::EarlyDataRefused);
     }
 
-    /// The hand-shake is done: nothing is early any more. `refused`: what was sent early was.
+    /// The handshake is done: nothing is early any more. `refused`: what was sent early was.
     pub(super) fn end_early(&mut self, quic: &mut impl QuicConnection, refused: bool) {
         let sent = std::mem::take(&mut self.early.sent);
         if refused {
@@ -131,7 +131,7 @@ impl Connection {
         }
     }
 
-    /// Server: takes in a request that came before the hand-shake was done. It, with its mark, if the
+    /// Server: takes in a request that came before the handshake was done. It, with its mark, if the
     /// application may be told of it now.
     pub(super) fn admit_early(
         &mut self,
@@ -158,7 +158,7 @@ impl Connection {
         Some(head)
     }
 
-    /// Server: keeps a request until the end of the hand-shake.
+    /// Server: keeps a request until the end of the handshake.
     fn hold(&mut self, id: StreamId, head: Arc<Request<()>>, follow: Follow) {
         if let Some(exchange) = self.exchanges.get_mut(&id) {
             exchange.parked = Some(Parked::Request(head, follow));

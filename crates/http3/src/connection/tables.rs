@@ -21,7 +21,7 @@ pub(super) enum Parked {
     Head(Bytes),
     /// Trailers.
     Trailers(Bytes),
-    /// No section any more: a request that waits for the end of the hand-shake.
+    /// No section any more: a request that waits for the end of the handshake.
     Request(Arc<http::Request<()>>, Follow),
 }
 

@@ -11,7 +11,7 @@ use super::{FIELD_OVERHEAD, max_entries};
 use crate::Code;
 use crate::failure::Violation;
 
-/// Why a field section could not be read.
+/// Reason for which a field section could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Error<E> {
     /// The section needs entries that have not come: to be decoded again once

@@ -9,7 +9,7 @@ pub(super) enum Text<'a> {
     Huffman(&'a [u8]),
 }
 
-/// Why a string can't be decoded.
+/// Reason for which a string can't be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Undecodable {
     /// The text is longer than the limit.

@@ -1,4 +1,4 @@
-//! Requests before the hand-shake is done: a round trip earlier, once, and only those that do no harm.
+//! Requests before the handshake is done: a round trip earlier, once, and only those that do no harm.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

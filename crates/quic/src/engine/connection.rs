@@ -1,4 +1,4 @@
-//! One connection: its life from hand-shake to close, and what can be done with its streams.
+//! One connection: its life from handshake to close, and what can be done with its streams.
 //!
 //! The connection wraps the engine's. It adds little: the application hears of a connection's end
 //! exactly once, and calls on streams that are over, or of the other direction, do no harm.
@@ -28,7 +28,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Handshake,
-    /// The hand-shake is going on, and the application uses streams already.
+    /// The handshake is going on, and the application uses streams already.
     Early,
     Open,
     /// For the application it is gone; the engine may still have packets to send or to absorb.
@@ -44,7 +44,7 @@ pub struct Connection {
     ending: Option<CloseReason>,
     /// The peer has opened streams of this direction; all are to be told before anything else.
     opened: Option<Direction>,
-    /// The hand-shake is done, which is to be told next.
+    /// The handshake is done, which is to be told next.
     connected: bool,
     /// To be told to the peer with the next transmission.
     closing: Option<(u64, Bytes)>,

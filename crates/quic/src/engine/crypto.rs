@@ -1,7 +1,7 @@
 //! The engine's cryptography in versions 1 and 2 of QUIC (RFC 9001, RFC 9369 section 3.3): TLS by rustls,
 //! its keys, and the tags of Retry packets.
 //!
-//! The engine's own provider speaks version 1 alone and says nothing of versions in the hand-shake. This
+//! The engine's own provider speaks version 1 alone and says nothing of versions in the handshake. This
 //! one stands in its place, a configuration for each version.
 
 mod initial;
@@ -34,7 +34,7 @@ pub(crate) struct ServerCrypto {
     version: Version,
     tls: Arc<rustls::ServerConfig>,
     initial: Suite,
-    /// Those of the latest Initial packet, for the connection that it may begin.
+    /// Keys of the latest Initial packet, for the connection that it may begin.
     latest: Mutex<Option<InitialKeys>>,
 }
 

@@ -13,7 +13,7 @@ use crate::{TokenCache, Tokens, Version};
 
 /// Tokens that a client gets for later connections whenever its address has been validated: one, of some
 /// 60 bytes, as a client has one connection at a time, and is given another on the next. Each has a key of
-/// its own, which is a fiftieth of a hand-shake to derive.
+/// its own, which is a fiftieth of a handshake to derive.
 const NEW_TOKENS: u32 = 1;
 
 /// Lifetime of a token of NEW_TOKEN: a day covers a client that comes back for another page, and keeps the

@@ -56,7 +56,8 @@ fn a_sender_that_asks_for_fewer_acknowledgements_gets_fewer() {
     }
 }
 
-/// Why nobody is asked by default: who has sent less than the threshold waits for the peer's delay.
+/// A sender of less than the threshold waits for the peer's delay: the reason why nobody is asked
+/// by default.
 #[test]
 fn a_short_download_pays_for_a_high_threshold() {
     let usual = download(20_000, None);

@@ -12,7 +12,7 @@ use crate::wire::{
     server_with_limits,
 };
 
-/// Unvalidated hand-shakes that may be in progress.
+/// Unvalidated handshakes that may be in progress.
 const THRESHOLD: usize = 50;
 
 /// So many clients whose first packet comes from a forged address.

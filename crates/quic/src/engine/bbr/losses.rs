@@ -30,7 +30,7 @@ pub(super) struct LossRound {
 pub(super) struct Ended {
     /// More was lost than is tolerated, or some of it was marked.
     pub(super) is_congested: bool,
-    /// And in so many places that it is no chance.
+    /// The losses were in so many places as well that it is no chance.
     pub(super) is_full: bool,
     pub(super) rate: f64,
     pub(super) volume: u64,

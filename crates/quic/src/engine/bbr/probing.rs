@@ -17,7 +17,7 @@ const RENO_ROUNDS: u64 = 63;
 /// Section 5.3.4.1: "at least BBR.ProbeRTTDuration (200 ms)".
 const PROBE_RTT: Duration = Duration::from_millis(200);
 
-/// Which samples the acknowledgements bring (section 5.3.3.6: BBR.ack_phase).
+/// Kind of the samples that the acknowledgements bring (section 5.3.3.6: BBR.ack_phase).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Samples {
     Ordinary,

@@ -34,7 +34,7 @@ pub(super) fn of_short_headers(keys: rustls::quic::Keys, by: &Arc<Shortening>) -
     keys
 }
 
-/// Those that go one way.
+/// Returns the keys of one direction, of packets with a short header.
 pub(super) fn of_short_header(keys: DirectionalKeys) -> OneWay {
     (Box::new(keys.header), Box::new(keys.packet))
 }

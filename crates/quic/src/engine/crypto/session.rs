@@ -1,6 +1,6 @@
-//! One connection's hand-shake: TLS by rustls as the engine wants it.
+//! One connection's handshake: TLS by rustls as the engine wants it.
 //!
-//! An idle connection should cost little: a server's state of TLS goes when the hand-shake is over and its
+//! An idle connection should cost little: a server's state of TLS goes when the handshake is over and its
 //! tickets are written, for no client has anything more to say to it; and the keys that packets go over to
 //! one day are derived then ([`Upcoming`]).
 
@@ -275,7 +275,7 @@ mod tests {
         }
     }
 
-    /// A hand-shake to its end; the server's side, and what it wrote after that.
+    /// A handshake to its end; the server's side, and what it wrote after that.
     fn after_the_hand_shake() -> (Session, Vec<u8>) {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der());

@@ -1,7 +1,7 @@
 //! The keys that 1-RTT packets go over to one day (RFC 9001 section 6), derived when they first do.
 //!
 //! The engine wants them as soon as it has the ones before. Most connections end, or idle, without a
-//! change of keys; these two cost 1.4 KB, and deriving them a fiftieth of a hand-shake. RFC 9001 section
+//! change of keys; these two cost 1.4 KB, and deriving them a fiftieth of a handshake. RFC 9001 section
 //! 6.3: an endpoint "MAY generate new keys as part of packet processing, but this creates a timing signal
 //! that could be used by an attacker to learn when key updates happen", once for each change. What it
 //! asks for against that is to keep both keys.
