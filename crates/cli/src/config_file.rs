@@ -10,7 +10,7 @@ use std::{fmt, fs, io};
 /// Reads a configuration and what it includes.
 ///
 /// # Errors
-/// It can't be read, or is wrong.
+/// The configuration can't be read, or has faults.
 pub(crate) fn load(file: &Path) -> Result<(Plan, Places)> {
     let name = file.display().to_string();
     let text = text_of(file).map_err(|reason| {

@@ -38,7 +38,7 @@ pub trait NonBlocking: AsFd {
     /// Makes a call that reads; an error of kind `WouldBlock` means that nothing is there any more.
     ///
     /// # Errors
-    /// What the call says; `WouldBlock` as well when the event loop knows that it would be in vain.
+    /// The call's error; `WouldBlock` as well when the event loop knows that it would be in vain.
     fn try_read<T>(&self, call: impl FnOnce() -> io::Result<T>) -> io::Result<T>;
 
     /// Makes a call that writes; an error of kind `WouldBlock` means that the socket is full.

@@ -127,7 +127,7 @@ impl FieldPattern {
     /// The fields of a request that a proxy sends to an upstream.
     ///
     /// # Errors
-    /// It is neither a name nor the beginning of one, or the name of a field that is the proxy's.
+    /// The text is neither a name nor the beginning of one, or the name of a field that is the proxy's.
     pub fn of_request(text: &str) -> Result<Self, BadField> {
         Self::beside(&OF_A_REQUEST, text)
     }
