@@ -1,4 +1,4 @@
-//! When packets came to a TUN interface, which a read doesn't tell.
+//! Times at which packets arrived at a TUN interface, which a read doesn't tell.
 //!
 //! A thread that sleeps takes a while to wake for a packet, and by so much would the packet's delay begin
 //! too late. So a program of eBPF notes the time when the kernel hands the packet to the interface, in
@@ -66,7 +66,7 @@ impl Arrivals {
     }
 }
 
-/// How many notes there have been; some of them may not be complete.
+/// Returns how many notes there have been; some of them may not be complete.
 fn noted(load: impl Fn(usize, Ordering) -> u64) -> u64 {
     load(0, Ordering::Acquire)
 }
@@ -78,8 +78,8 @@ fn time(load: impl Fn(usize, Ordering) -> u64, number: u64, tail: u64) -> Option
     found.then(|| load(place, Ordering::Relaxed))
 }
 
-/// What tells a note from the one that stood in its place before, of a packet that looked alike, and from
-/// none.
+/// Returns the mark that tells a note from the one that stood in its place before, from one of a packet
+/// that looked alike, and from none.
 fn mark(number: u64, tail: u64) -> u64 {
     tail ^ (number / NOTES + 1)
 }
@@ -104,7 +104,7 @@ fn load() -> io::Result<(SharedWords, OwnedFd)> {
 struct Search {
     /// The number of the oldest note that may be of a packet to come.
     next: u64,
-    /// How many notes there were when last no packet was left.
+    /// Number of notes there were when last no packet was left.
     settled: u64,
 }
 
@@ -143,7 +143,8 @@ impl Search {
     }
 }
 
-/// What tells a packet from others: the end of its payload, or of TCP's time stamps.
+/// Returns the bytes that tell a packet from others: the end of its payload, or of TCP's time
+/// stamps.
 fn tail(packet: &[u8]) -> u64 {
     let last = packet.last_chunk::<TAIL>();
     last.map_or(0, |bytes| u64::from_ne_bytes(*bytes))

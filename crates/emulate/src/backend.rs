@@ -1,4 +1,5 @@
-//! What moves the packets of a link: which there are, and which is taken where none was asked for.
+//! The mover of a link's packets: the backends that there are, and the one that is taken where none
+//! was asked for.
 
 use crate::namespace::Namespace;
 use crate::netlink::Netlink;
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// What moves the packets of a link.
+/// The mover of a link's packets.
 ///
 /// | | shaped by | wants | seeds | lateness |
 /// |---|---|---|---|---|
@@ -37,7 +38,7 @@ pub(crate) struct Choice {
     pub(crate) reason: String,
 }
 
-/// What is not the name of a backend.
+/// A text that is not the name of a backend.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no backend: expected auto, tun, packet or netem")]
 pub struct UnknownBackend(String);
@@ -56,7 +57,7 @@ impl Backend {
         }
     }
 
-    /// What a measurement over it lacks, in a sentence; `None` where nothing is lacking.
+    /// Returns what a measurement over it lacks, in a sentence; `None` where nothing is lacking.
     #[must_use]
     pub fn limitation(self) -> Option<&'static str> {
         match self {

@@ -20,7 +20,7 @@ use crate::thread::LinkThread;
 use altway_link::{Change, Config, Schedule};
 use std::path::PathBuf;
 
-/// What a link between given interfaces is like.
+/// Options of a link between given interfaces.
 #[derive(Debug, Clone)]
 pub struct BetweenOptions {
     /// The interface on the client's side, in the network namespace of the caller: its name, or a
@@ -34,8 +34,8 @@ pub struct BetweenOptions {
     pub down: Config,
     /// The seed of the random loss of both directions.
     pub seed: u64,
-    /// What moves the packets: [`Backend::Packet`] or [`Backend::Netem`]; `None` takes the first of
-    /// the two that can be used.
+    /// The mover of the packets: [`Backend::Packet`] or [`Backend::Netem`]; `None` takes the first
+    /// of the two that can be used.
     pub backend: Option<Backend>,
     /// The processor that the link thread keeps to; `None` leaves it to the kernel.
     pub pin: Option<usize>,
@@ -51,9 +51,9 @@ pub struct BetweenOptions {
 /// other, but for what is for this host itself, so that both sides are one Ethernet. With
 /// [`Backend::Netem`] this host is their router, and the kernel shapes what it forwards.
 ///
-/// It needs CAP_NET_ADMIN and CAP_NET_RAW. Offloads of the interfaces are off while it runs; those of
-/// the senders should be off too: what they leave to be cut up (TSO, GSO) is no packet of a wire, does
-/// not pass, and is counted in [`LinkReport::hidden_drops_sockets`]. After `kill -9` the offloads stay
+/// Needs CAP_NET_ADMIN and CAP_NET_RAW. Offloads of the interfaces are off while it runs; those of the
+/// senders should be off too: what they leave to be cut up (TSO, GSO) is no packet of a wire, does not
+/// pass, and is counted in [`LinkReport::hidden_drops_sockets`]. After `kill -9` the offloads stay
 /// off, and netem stays on the interfaces, until [`clean`](crate::clean()) puts them back.
 #[derive(Debug)]
 pub struct Between {
@@ -62,7 +62,7 @@ pub struct Between {
     packet_log: Option<PacketLog>,
     choice: Choice,
     interfaces: [Interface; 2],
-    /// What both had dropped when the link began.
+    /// Packets that both had dropped when the link began.
     dropped: u64,
     // After the link, in this order.
     _changes: Changes,
@@ -122,8 +122,8 @@ impl Between {
         })
     }
 
-    /// What the link did since it was started. Of a link in the kernel, packets that entered are all
-    /// that came in through the interface, those for this host among them.
+    /// Returns what the link did since it was started. Of a link in the kernel, packets that entered
+    /// are all that came in through the interface, those for this host among them.
     ///
     /// # Errors
     /// [`Error::LinkStopped`] when the link no longer runs: one of the interfaces went away.
@@ -158,7 +158,7 @@ impl Between {
         packet_log.map(PacketLog::finish)
     }
 
-    /// What moves the packets.
+    /// Returns the backend that moves the packets.
     #[must_use]
     pub fn backend(&self) -> Backend {
         self.choice.backend

@@ -1,4 +1,4 @@
-//! What a link changes at interfaces that were given: undone when the link ends, and written down
+//! Changes of a link to interfaces that were given: undone when the link ends, and written down
 //! before, so that [`clean`](crate::clean()) can undo it when the link's process was killed.
 //!
 //! The record lies in a [`Scratch`] folder, which tells whether its owner lives. Left to others: what
@@ -29,7 +29,7 @@ pub(crate) struct Changes {
     _folder: Option<Scratch>,
 }
 
-/// What is written down.
+/// The record of one link's changes, as it is written down.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
     /// Numbers mean something until the machine starts anew.
@@ -196,7 +196,7 @@ impl Changed {
     }
 }
 
-/// What the kernel calls the time since the machine was started.
+/// Returns the kernel's name of the time since the machine was started.
 fn boot() -> io::Result<String> {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
     Ok(text.trim().to_owned())

@@ -1,8 +1,8 @@
 //! The checksums of IPv4, TCP and UDP (RFC 1071).
 //!
-//! Where there is no hardware to compute them, as between two interfaces of containers or at a TUN
-//! interface with offloads, packets come with the sum of their pseudo-header in the checksum's place, and
-//! whoever puts them on a wire has to do the rest.
+//! Without hardware to compute them, as between two interfaces of containers or at a TUN interface with
+//! offloads, packets come with the sum of their pseudo-header in the checksum's place, and whoever puts
+//! them on a wire has to do the rest.
 
 use crate::headers::{Headers, Protocol};
 

@@ -1,4 +1,4 @@
-//! Who has an interface that was given.
+//! Claims of interfaces that were given: one link has each at a time.
 
 use crate::Error;
 use crate::link_devices::Interface;

@@ -57,7 +57,7 @@ pub enum Remnant {
 }
 
 impl Remnant {
-    /// What was done with it: `took away`, or `put back`.
+    /// Returns what was done with it: `took away`, or `put back`.
     #[must_use]
     pub fn deed(&self) -> &'static str {
         match self {
@@ -82,8 +82,8 @@ impl fmt::Display for Remnant {
 /// kills their processes and removes their folders, and this user's sockets, and puts interfaces of the
 /// caller's network namespace back to what they were. Returns what that was.
 ///
-/// What belongs to an emulation that runs is left alone, and so is what is in another process
-/// namespace, where it can't be known, or an interface in another network namespace, which is said.
+/// Leaves alone what belongs to an emulation that runs, and what is in another process namespace,
+/// where that can't be known, or an interface in another network namespace, which is said.
 ///
 /// # Errors
 /// [`Error::Clean`] when the list of processes or the temporary folder can't be read.

@@ -4,7 +4,7 @@ use altway_units::Timestamp;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::time::Duration;
 
-/// What the monotonic clock says.
+/// Returns the time of the monotonic clock.
 pub(crate) fn now() -> Timestamp {
     // It counts from the machine's start.
     Timestamp::from_nanos(nanos(clock_gettime(ClockId::Monotonic)))
@@ -13,7 +13,7 @@ pub(crate) fn now() -> Timestamp {
 /// Tells times of the wall clock, which the kernel stamps packets with, in those of the monotonic one.
 #[derive(Debug)]
 pub(crate) struct WallClock {
-    /// How far the wall clock is ahead, in ns.
+    /// Time by which the wall clock is ahead, in ns.
     ahead: u64,
     /// Time at which that was looked up.
     looked_up: Timestamp,

@@ -17,7 +17,7 @@ const GAP: Duration = Duration::from_micros(100);
 /// (RFC 6928), and some.
 const BURST: u32 = 16;
 
-/// When the next hand-over may be (the generic cell rate algorithm of ITU-T I.371).
+/// Limiter of the rate of hand-overs (the generic cell rate algorithm of ITU-T I.371).
 #[derive(Debug)]
 pub(crate) struct Coalescing {
     earliest: Timestamp,
@@ -47,7 +47,7 @@ impl Coalescing {
 mod tests {
     use super::*;
 
-    /// How late each of so many packets is handed over that are due one every `pause`.
+    /// Returns the lateness of each of so many packets that are due one every `pause`.
     fn lateness(pause: Duration, packets: u32) -> Vec<Duration> {
         let mut coalescing = Coalescing::new();
         let mut late = Vec::new();

@@ -19,12 +19,12 @@ const ALLOWED: &str = "net.ipv4.tcp_allowed_congestion_control";
 /// The names in the kernel's lists are shorter than 128 bytes together (TCP_CA_BUF_MAX).
 const LIST_MAX: usize = 256;
 
-/// What the kernel has at the moment, separated by blanks.
+/// Returns the congestion controls that the kernel has at the moment, separated by blanks.
 pub(crate) fn available() -> String {
     read_or_unknown(AVAILABLE)
 }
 
-/// What namespaces may use, separated by blanks.
+/// Returns the congestion controls that namespaces may use, separated by blanks.
 pub(crate) fn allowed() -> String {
     read_or_unknown(ALLOWED)
 }

@@ -32,7 +32,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The port of `altway serve` when nothing else was said.
 const SERVER_PORT: u16 = 8443;
 
-/// What an emulation is like.
+/// Options of an emulation.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The direction from the client to the server.
@@ -41,13 +41,13 @@ pub struct Options {
     pub down: Config,
     /// The seed of the random loss of both directions, which draw independent streams.
     pub seed: u64,
-    /// What moves the packets; `None` (the default) takes the first of [`Backend`] that this machine
-    /// has. [`Backend::Netem`] knows IPv4 only, no [`Topology::Router`], no packet log and no changes
-    /// while it runs.
+    /// The mover of the packets; `None` (the default) takes the first of [`Backend`] that this
+    /// machine has. [`Backend::Netem`] knows IPv4 only, no [`Topology::Router`], no packet log and no
+    /// changes while it runs.
     pub backend: Option<Backend>,
-    /// Who is at the other end.
+    /// The other end of the link: a namespace, or this host.
     pub far_end: FarEnd,
-    /// What stands between the client and the link; nothing ([`Topology::Direct`]) by default.
+    /// The topology between the client and the link; nothing ([`Topology::Direct`]) by default.
     pub topology: Topology,
     /// The ports of the server that proxies pass on, of TCP and of UDP each, in the topology
     /// [`Topology::Proxied`]; 8443 by default. Without effect in the others.
@@ -83,7 +83,7 @@ pub struct Options {
     pub keep_awake: bool,
 }
 
-/// Who is at the other end of the link.
+/// The other end of the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FarEnd {
     /// A network namespace, made for it and empty but for what
@@ -97,7 +97,7 @@ pub enum FarEnd {
 
 /// An emulated link that runs.
 ///
-/// It consists of a network namespace for clients, the far end, an interface in each of the two, and
+/// Consists of a network namespace for clients, the far end, an interface in each of the two, and
 /// what moves the packets between them, by default a thread; with a router, of its namespace too,
 /// which then has the interface in the client's place. None of it has a name in the file system, so
 /// nothing is left behind even when the process is killed, but for what its commands started in turn
@@ -120,12 +120,12 @@ pub struct Emulation {
     idle_spinners: Option<IdleSpinners>,
 }
 
-/// What a report needs to know of the last start or restart.
+/// Counters at the last start or restart, from which a report counts.
 #[derive(Debug, Clone, Copy, Default)]
 struct Since {
-    /// What the kernel had dropped by then.
+    /// Packets that the kernel had dropped by then.
     dropped: u64,
-    /// What the router had counted by then.
+    /// Counters of the router by then.
     router: RouterCounters,
 }
 
@@ -259,7 +259,7 @@ impl Emulation {
         self.link.set_schedule(schedule)
     }
 
-    /// What moves the packets.
+    /// Returns the backend that moves the packets.
     #[must_use]
     pub fn backend(&self) -> Backend {
         self.choice.backend
@@ -275,7 +275,7 @@ impl Emulation {
         packet_log.map(PacketLog::finish)
     }
 
-    /// What the link did since the last start or restart.
+    /// Returns what the link did since the last start or restart.
     ///
     /// # Errors
     /// [`Error::LinkStopped`] when the link no longer runs.
@@ -284,15 +284,15 @@ impl Emulation {
         self.take_report(&self.link.snapshot()?, &since)
     }
 
-    /// A command that runs at the client's end.
+    /// Returns a command that runs at the client's end.
     ///
-    /// It gets a process group of its own (a Ctrl-C at the terminal does not reach it). In its
-    /// environment are `ALTWAY_SERVER` and `ALTWAY_CLIENT`, the addresses of the two ends as the one
-    /// where it runs sees them, and `ALTWAY_HOST`, the server's as it stands in a URL: in brackets if
-    /// it is one of IPv6 (RFC 3986 §3.2.2).
+    /// The command gets a process group of its own (a Ctrl-C at the terminal does not reach it). In
+    /// its environment are `ALTWAY_SERVER` and `ALTWAY_CLIENT`, the addresses of the two ends as the
+    /// one where it runs sees them, and `ALTWAY_HOST`, the server's as it stands in a URL: in
+    /// brackets if it is one of IPv6 (RFC 3986 §3.2.2).
     ///
-    /// It is killed when the *thread* that spawned it ends (PR_SET_PDEATHSIG), so spawn it from a
-    /// thread that outlives it.
+    /// The kernel kills it when the *thread* that spawned it ends (PR_SET_PDEATHSIG), so spawn it
+    /// from a thread that outlives it.
     pub fn client_command(&self, program: impl AsRef<OsStr>) -> Command {
         let addresses = [self.server_address(), self.client.address];
         self.command(
@@ -401,7 +401,7 @@ impl Emulation {
         Ok(LinkReport::new(snapshot, circumstances))
     }
 
-    /// What was dropped at interfaces and in the router since they were made.
+    /// Returns the packets that interfaces and the router dropped since they were made.
     fn dropped(&self, router: &RouterCounters) -> Result<u64, Error> {
         let at_the_ends = self.near.dropped()? + self.server.dropped()?;
         Ok(at_the_ends + self.link.dropped_between()? + router.hidden_drops())
@@ -415,7 +415,7 @@ impl Emulation {
         Ok(read.transpose()?.unwrap_or_default())
     }
 
-    /// What the next report is to be counted from.
+    /// Reads the counters from which the next report is to count.
     fn read_counters(&self) -> Result<Since, Error> {
         let router = self.router_counters()?;
         Ok(Since {

@@ -22,7 +22,7 @@ pub(crate) struct End {
     pub(crate) interface: u32,
 }
 
-/// Where an end of the link is among the addresses.
+/// Address of an end of the link, its subnet, and the MTU.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
     pub(crate) address: IpAddr,
@@ -30,7 +30,7 @@ pub(crate) struct Place {
     pub(crate) mtu: u16,
 }
 
-/// What the namespaces made here are given.
+/// Settings of the namespaces made here.
 #[derive(Debug)]
 pub(crate) struct Tuning {
     pub(crate) congestion_control: Option<String>,
@@ -39,13 +39,13 @@ pub(crate) struct Tuning {
 }
 
 impl End {
-    /// What passed its interface so far.
+    /// Returns the counters of what passed its interface so far.
     pub(crate) fn counters(&self) -> Result<Stats64, Error> {
         let interface = self.interface;
         self.namespace.run(|| Netlink::open()?.counters(interface))
     }
 
-    /// What its interface dropped so far.
+    /// Returns the packets that its interface dropped so far.
     pub(crate) fn dropped(&self) -> Result<u64, Error> {
         let interface = self.interface;
         self.namespace.run(|| Netlink::open()?.dropped(interface))

@@ -1,4 +1,4 @@
-//! What can go wrong while an emulated link is set up or used.
+//! Errors while an emulated link is set up or used.
 
 use crate::ip::IpVersion;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 /// An emulation that could not be set up, or no longer runs.
 ///
-/// Nothing here is worth a retry: either a privilege is missing, which [`probe`](crate::probe)
+/// No variant is worth a retry: either a privilege is missing, which [`probe`](crate::probe)
 /// explains, or the caller asked for something that this machine doesn't have.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -16,13 +16,13 @@ pub enum Error {
     /// kernel moves a process into a user namespace only before that.
     #[error("cannot enter a user namespace from a process with {threads} threads")]
     ManyThreads {
-        /// How many there are.
+        /// Number of threads.
         threads: usize,
     },
     /// The kernel refused a user namespace, and the process has no privilege to do without.
     #[error("cannot create a user namespace: {reason}")]
     UserNamespace {
-        /// What the refusal means, in words.
+        /// Meaning of the refusal, in words.
         reason: &'static str,
         /// The kernel's answer.
         source: io::Error,
@@ -30,7 +30,7 @@ pub enum Error {
     /// The user namespace was made, but it gives no privilege.
     #[error("the user namespace gives no privilege: cannot {attempted}")]
     NoPrivilegeInside {
-        /// What was tried in it.
+        /// The attempt made in it, as a verb with its object.
         attempted: &'static str,
         /// The kernel's answer.
         source: io::Error,
@@ -54,7 +54,7 @@ pub enum Error {
     /// A TUN interface could not be made.
     #[error("cannot {attempted}")]
     Tun {
-        /// What was tried.
+        /// The attempt, as a verb with its object.
         attempted: &'static str,
         /// The kernel's answer.
         source: io::Error,
@@ -62,7 +62,7 @@ pub enum Error {
     /// An interface, an address or a route could not be set or read.
     #[error("cannot {attempted}")]
     Network {
-        /// What was tried.
+        /// The attempt, as a verb with its object.
         attempted: &'static str,
         /// The kernel's answer.
         source: io::Error,
@@ -75,9 +75,9 @@ pub enum Error {
     CongestionControl {
         /// The one asked for.
         name: String,
-        /// What the kernel has at the moment, separated by blanks.
+        /// The congestion controls that the kernel has at the moment, separated by blanks.
         available: String,
-        /// What it allows namespaces to use: net.ipv4.tcp_allowed_congestion_control.
+        /// The ones that it allows namespaces to use: net.ipv4.tcp_allowed_congestion_control.
         allowed: String,
         /// The kernel's answer.
         source: io::Error,
@@ -101,7 +101,7 @@ pub enum Error {
     /// Nothing on this machine can move the packets of a link.
     #[error("nothing here can move the packets of a link: {obstacles}")]
     NoBackend {
-        /// What hinders each backend.
+        /// The obstacle to each backend.
         obstacles: String,
     },
     /// The kernel's netem can't do what a link was to be like.
@@ -109,7 +109,7 @@ pub enum Error {
     Unshapable {
         /// `up` or `down`.
         direction: &'static str,
-        /// What it is that netem can't do.
+        /// The part that netem can't do.
         source: crate::Unshapable,
     },
     /// The program `tc`, which tells the kernel how to shape, could not be run.
@@ -124,7 +124,7 @@ pub enum Error {
     /// `tc` was told something that it did not do.
     #[error("`tc` could not shape the link: {answer}")]
     Tc {
-        /// What it said.
+        /// Message of `tc`.
         answer: String,
     },
     /// This host passes no packets from interface to interface, so that there is nothing to shape.
@@ -145,26 +145,26 @@ pub enum Error {
     /// The text is no [`InterfaceAddress`](crate::InterfaceAddress).
     #[error("`{text}` is no address with its length: expected one like 198.18.0.1/24")]
     UnknownAddress {
-        /// What was given.
+        /// The text that was given.
         text: String,
     },
     /// An interface that was given can't be one side of a link.
     #[error("interface `{name}` {reason}")]
     UnfitInterface {
-        /// Which.
+        /// Name of the interface.
         name: String,
-        /// What is wrong with it.
+        /// Reason why it is unfit.
         reason: &'static str,
     },
     /// An interface that was given has another user.
     #[error("interface `{name}` is in use by {by}")]
     InterfaceInUse {
-        /// Which.
+        /// Name of the interface.
         name: String,
-        /// By what.
+        /// The user of it.
         by: &'static str,
     },
-    /// What a killed link changed is in another network namespace than the caller's.
+    /// Changes of a killed link are in another network namespace than the caller's.
     #[error("what it left at {interfaces} is in another network namespace")]
     OtherNetwork {
         /// The interfaces, separated by commas.
@@ -173,21 +173,21 @@ pub enum Error {
     /// The backend can't do something else that was asked for.
     #[error("the backend {backend} can't do {what}")]
     BeyondBackend {
-        /// Which.
+        /// The backend.
         backend: crate::Backend,
-        /// What it can't do.
+        /// The thing that it can't do.
         what: &'static str,
     },
     /// The text names no topology.
     #[error("`{text}` is no topology: expected direct, router or proxied")]
     UnknownTopology {
-        /// What was given.
+        /// The text that was given.
         text: String,
     },
     /// The text is no [`Forward`](crate::proxy::Forward).
     #[error("`{text}` is no forwarding: expected [ADDRESS:]PORT:HOST:PORT")]
     UnknownForward {
-        /// What was given.
+        /// The text that was given.
         text: String,
     },
     /// The host that a proxy is to pass on to has no address.
@@ -214,7 +214,7 @@ pub enum Error {
         /// The kernel's answer.
         source: io::Error,
     },
-    /// What an emulation left behind could not be looked for.
+    /// Remnants of an emulation could not be looked for.
     #[error("cannot look for what was left behind in `{}`", path.display())]
     Clean {
         /// The place.
@@ -225,7 +225,7 @@ pub enum Error {
     /// The link thread could not be started.
     #[error("cannot start the link thread: cannot {attempted}")]
     StartLink {
-        /// What was tried.
+        /// The attempt, as a verb with its object.
         attempted: &'static str,
         /// The kernel's answer.
         source: io::Error,
@@ -260,7 +260,7 @@ pub enum Error {
     ControlFolder {
         /// The folder.
         folder: PathBuf,
-        /// What is wrong with it.
+        /// The problem with it.
         source: io::Error,
     },
     /// The socket on which a link listens can't be made.
@@ -301,7 +301,7 @@ pub enum Error {
     LinkSilent {
         /// The link.
         link: String,
-        /// What came instead.
+        /// Result in place of an answer.
         source: io::Error,
     },
     /// A link answered that it won't, or something that can't be understood.

@@ -1,4 +1,5 @@
-//! What the link needs to know of an Ethernet frame: whether it is traffic of the ends, and how large.
+//! Properties of an Ethernet frame that the link needs: whether it is traffic of the ends, and how
+//! large.
 
 use crate::headers::u16_at;
 use altway_units::DataSize;
@@ -14,11 +15,11 @@ const IPV6_HEADER: usize = 40;
 const HOP_BY_HOP: u8 = 0;
 const ICMPV6: u8 = 58;
 
-/// The IP bytes of a frame, without what Ethernet pads short ones with. `None` for frames that keep an
-/// Ethernet together and are no traffic: ARP and other protocols than IP, and of IPv6 the discovery of
-/// neighbours and routers and the reports of multicast listeners.
+/// Returns the IP bytes of a frame, without what Ethernet pads short ones with. `None` for frames that
+/// keep an Ethernet together and are no traffic: ARP and other protocols than IP, and of IPv6 the
+/// discovery of neighbours and routers and the reports of multicast listeners.
 ///
-/// Of a packet that claims to be longer than its frame, the frame counts.
+/// A packet that claims to be longer than its frame counts as the frame.
 pub(crate) fn ip_size(frame: &[u8]) -> Option<DataSize> {
     let packet = frame.get(HEADER..)?;
     let claimed = match u16_at(frame, 12)? {

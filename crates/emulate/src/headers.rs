@@ -1,4 +1,4 @@
-//! Where the headers of a TCP segment or a UDP datagram stand within its IP packet.
+//! Places of the headers of a TCP segment or a UDP datagram within its IP packet.
 
 use crate::checksum::complete_ipv4;
 use crate::ip::IpVersion;

@@ -1,4 +1,4 @@
-//! How much later than the model wanted packets left the link.
+//! Lateness of packets: the time by which they left the link later than the model wanted.
 
 /// Each power of two is cut into that many steps, so a quantile is at most 1/32 = 3 % too high.
 const STEPS: u64 = 32;

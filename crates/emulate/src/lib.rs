@@ -10,9 +10,8 @@
 //!
 //! [`Backend`] says what moves the packets: the thread over TUN interfaces, as drawn, or over packet
 //! sockets, or the kernel's netem; [`Between`] is a link between interfaces that are there already, whose
-//! ends [`attach`] themselves.
-//! What stands between the client and the link is a [`Topology`]: nothing, a router that forwards
-//! packets, or one whose proxies pass bytes on ([`proxy`]).
+//! ends [`attach`] themselves. The stretch between the client and the link is a [`Topology`]: nothing, a
+//! router that forwards packets, or one whose proxies pass bytes on ([`proxy`]).
 //!
 //! ```text
 //!   direct    client ══ link ══ server
@@ -21,10 +20,10 @@
 //! ```
 //!
 //! Every packet is one of the wire, so no offload can cheat, and but for netem the same seed loses the
-//! same packets. What the model can't see is measured instead: how late packets leave
+//! same packets. Measured instead is what the model can't see: how late packets leave
 //! ([`LinkReport::lateness_us_p99`]) and what was dropped outside of it
-//! ([`LinkReport::hidden_drops`]); [`LinkReport::validity`] says whether a measurement counts.
-//! Delay is per direction, so a round trip takes twice that; rates count IP bytes.
+//! ([`LinkReport::hidden_drops`]); [`LinkReport::validity`] says whether a measurement counts. Delay
+//! is per direction, so a round trip takes twice that; rates count IP bytes.
 //!
 //! A link can be changed while it runs, without losing a packet in it: by this process
 //! ([`control::Target`]), by another over a socket ([`control::Control`]), or by itself at set times
@@ -32,11 +31,10 @@
 //!
 //! A server that may put itself into the background is held by a [`containment`].
 //!
-//! What each command needs to be able to do is told by [`probe`]; [`enter`] gets it. Nothing is left
-//! behind when the process is killed, but for what its commands started, the socket of its control, and
-//! what a [`Between`] changed at its interfaces: [`clean()`] takes that away, and puts those back. Unsafe code is in `sys` only. Left to others: the model itself
-//! (`altway-link`), and what to run at the ends
-//! and how often (the command line and the lab).
+//! [`probe`] tells what each command needs to be able to do; [`enter`] gets it. Nothing is left behind when the process
+//! is killed, but for what its commands started, the socket of its control, and what a [`Between`] changed at its
+//! interfaces: [`clean()`] takes that away, and puts those back. Unsafe code is in `sys` only. Left to others: the
+//! model itself (`altway-link`), and what to run at the ends and how often (the command line and the lab).
 //!
 //! ```no_run
 //! use altway_emulate::{Emulation, Options, enter};
@@ -75,7 +73,7 @@
 //! # Ok::<(), altway_emulate::Error>(())
 //! ```
 //!
-//! What this machine allows:
+//! Look at what this machine allows:
 //!
 //! ```
 //! for finding in altway_emulate::probe::findings() {

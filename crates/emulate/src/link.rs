@@ -1,4 +1,4 @@
-//! What every backend offers: a link that runs, is restarted and says what it did.
+//! The interface of every backend: a link that runs, is restarted and reports what it did.
 
 use crate::Error;
 use crate::pump::{Parameters, Snapshot};
@@ -30,7 +30,7 @@ pub(crate) trait Link: fmt::Debug + Send + Sync {
     /// [`Error::Unshapable`] where one of them can't be.
     fn set_schedule(&self, schedule: Schedule) -> Result<(), Error>;
 
-    /// What happened since the last restart.
+    /// Returns what happened since the last restart.
     fn snapshot(&self) -> Result<Snapshot, Error>;
 
     /// Packets that interfaces between the ends dropped since they were made; those at the ends are

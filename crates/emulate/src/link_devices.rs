@@ -42,7 +42,7 @@ enum Path {
     Netem(Pairs),
 }
 
-/// How the link begins.
+/// Settings with which the link begins.
 #[derive(Debug)]
 pub(crate) struct Start {
     pub(crate) parameters: Parameters,
@@ -54,7 +54,7 @@ pub(crate) struct Start {
     pub(crate) pin: Option<usize>,
     /// The addresses of the two ends.
     pub(crate) subnet: Subnet,
-    /// What the client's end passes on to, if it does.
+    /// The subnet that the client's end passes packets on to, if it does.
     pub(crate) beyond: Option<Prefix>,
 }
 

@@ -27,7 +27,7 @@ const LOOPBACK: u32 = 1;
 
 /// A connection to the kernel's routing tables in one network namespace.
 ///
-/// It belongs to the namespace of the thread that opened it, for good.
+/// Belongs to the namespace of the thread that opened it, for good.
 pub(crate) struct Netlink {
     runtime: tokio::runtime::Runtime,
     handle: Handle,
@@ -169,7 +169,7 @@ impl Netlink {
         Ok(())
     }
 
-    /// What passed an interface so far.
+    /// Returns the counters of what passed an interface so far.
     pub(crate) fn counters(&self, index: u32) -> Result<Stats64, Error> {
         let links = self.handle.link().get().match_index(index).execute();
         let found: Vec<_> = self.run("read the counters of the link", links.try_collect())?;
@@ -182,7 +182,7 @@ impl Netlink {
         Ok(counters.unwrap_or_default())
     }
 
-    /// What an interface dropped so far.
+    /// Returns the packets that an interface dropped so far.
     pub(crate) fn dropped(&self, index: u32) -> Result<u64, Error> {
         let counters = self.counters(index)?;
         Ok(counters.tx_dropped + counters.rx_dropped)
@@ -218,7 +218,7 @@ impl Netlink {
         Ok(())
     }
 
-    /// What requests are made with.
+    /// Returns the handle with which requests are made.
     pub(crate) fn handle(&self) -> &Handle {
         &self.handle
     }

@@ -1,8 +1,8 @@
 //! One end of the link: an Ethernet interface, whose frames are read and written by packet sockets.
 //!
-//! What is for the interface itself does not pass; all else does, and what is no IP traffic of the
-//! ends (ARP, neighbour discovery) passes at once. Frames that are no packets of the wire, because
-//! the sender leaves cutting them up to hardware, don't pass and are counted.
+//! Frames for the interface itself do not pass; all others do, and those that are no IP traffic of
+//! the ends (ARP, neighbour discovery) passes at once. Frames that are no packets of the wire,
+//! because the sender leaves cutting them up to hardware, don't pass and are counted.
 
 use crate::clock::{WallClock, now};
 use crate::ethernet::{self, ip_size};
@@ -23,10 +23,10 @@ const FRAMES: usize = 16_384;
 /// The most memory of a ring, which jumbo frames reach.
 const RING_MAX: usize = 64 << 20;
 
-/// What the kernel puts in front of a frame in the ring, and more.
+/// Bytes that the kernel puts in front of a frame in the ring, and more.
 const FRAME_OVERHEAD: usize = 128;
 
-/// What may wait in the kernel to be sent, in bytes; the default is gone in 2 ms at 1 Gbit/s.
+/// Bytes that may wait in the kernel to be sent; the default is gone in 2 ms at 1 Gbit/s.
 const SEND_BUFFER: usize = 16 << 20;
 
 /// An Ethernet interface.
@@ -59,8 +59,8 @@ impl PacketPort {
         })
     }
 
-    /// What came, copied to `buffer`; the outer `None` when nothing has come, the inner when it does
-    /// not pass.
+    /// Takes the next frame, copied to `buffer`; the outer `None` when there is none, the inner when
+    /// it does not pass.
     fn take(&mut self, buffer: &mut [u8]) -> Option<Option<Arrival>> {
         let (clock, unfit) = (&mut self.clock, &mut self.unfit);
         self.receiver.next(|frame| {

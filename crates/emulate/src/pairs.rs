@@ -75,7 +75,7 @@ impl Pairs {
         })
     }
 
-    /// What the interfaces between the ends dropped so far.
+    /// Returns the packets that the interfaces between the ends dropped so far.
     pub(crate) fn dropped(&self) -> Result<u64, Error> {
         let (client, server) = (self.client.peer.index, self.server.peer.index);
         self.middle.run(|| {

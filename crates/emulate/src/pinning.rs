@@ -3,9 +3,9 @@
 use crate::processors::{Places, Processors};
 use crate::{Error, Options};
 
-/// Which processors the link and its ends keep to; `None` for those of the whole process.
+/// Processors that the link and its ends keep to; `None` for those of the whole process.
 ///
-/// It binds what is started here, and nothing else: other programs may still run on these processors.
+/// Binds what is started here, and nothing else: other programs may still run on these processors.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pinning {
     /// The link thread's.
@@ -17,7 +17,8 @@ pub struct Pinning {
 }
 
 impl Pinning {
-    /// What was asked for, and, if [`Options::isolate`] says so, a place for what was not.
+    /// Returns the pinning that was asked for, and, if [`Options::isolate`] says so, a place for
+    /// what was not.
     pub(crate) fn of(options: &Options) -> Result<Self, Error> {
         let mut pinning = Self {
             link: options.pin,

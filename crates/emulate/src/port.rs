@@ -1,4 +1,4 @@
-//! What the link thread needs of an end of the link, whatever kind of interface it is.
+//! The interface of an end of the link to the link thread, whatever kind of interface it is.
 
 use altway_units::{DataSize, Timestamp};
 use rustix::io::Errno;

@@ -1,5 +1,5 @@
-//! How a process gets the privilege to make namespaces: it is root, or it becomes root of a user
-//! namespace of its own.
+//! Privilege to make namespaces: a process is root, or it becomes root of a user namespace of
+//! its own.
 
 use crate::Error;
 use nix::mount::{MsFlags, mount};
@@ -8,18 +8,18 @@ use rustix::thread::CapabilitySet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{fs, io};
 
-/// What gives the process the privilege to make namespaces.
+/// Origin of the privilege to make namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Privilege {
-    /// It had CAP_SYS_ADMIN and CAP_NET_ADMIN already; nothing was changed.
+    /// The process had CAP_SYS_ADMIN and CAP_NET_ADMIN already; nothing was changed.
     Root,
-    /// It is now root of its own user, network and mount namespace. This machine can't be the far
-    /// end ([`FarEnd::Host`](crate::FarEnd::Host)), and the link thread has no real-time priority
-    /// unless RLIMIT_RTPRIO grants it.
+    /// The process is now root of its own user, network and mount namespace. This machine can't
+    /// be the far end ([`FarEnd::Host`](crate::FarEnd::Host)), and the link thread has no
+    /// real-time priority unless RLIMIT_RTPRIO grants it.
     UserNamespace,
 }
 
-/// Whether this process went through [`enter`] into a user namespace: its network namespace is
+/// True if this process went through [`enter`] into a user namespace: its network namespace is
 /// then an empty one and not the host's.
 static IN_USER_NAMESPACE: AtomicBool = AtomicBool::new(false);
 
@@ -70,7 +70,7 @@ pub(crate) fn in_user_namespace() -> bool {
     IN_USER_NAMESPACE.load(Ordering::Relaxed)
 }
 
-/// What the refusal of a user namespace means, in words.
+/// Returns the meaning of the refusal of a user namespace, in words.
 pub(crate) fn refusal(errno: nix::errno::Errno) -> &'static str {
     use nix::errno::Errno;
     match errno {

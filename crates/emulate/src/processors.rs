@@ -18,7 +18,7 @@ pub struct ProcessorsError {
     text: String,
 }
 
-/// Where the link and its ends run so that they are in each other's way as little as can be.
+/// Processors for the link and its ends on which they are in each other's way as little as can be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Places {
     pub(crate) link: usize,

@@ -32,7 +32,7 @@ const DRAINED: usize = 40_000;
 /// Longer than stepping aside takes where nobody waits.
 const STEP: Duration = Duration::from_micros(10);
 
-/// What the rest of the program asks of the link thread.
+/// Requests of the rest of the program to the link thread.
 #[derive(Debug)]
 pub(crate) enum Request {
     /// Begin anew with these parameters.
@@ -58,7 +58,7 @@ pub(crate) enum Request {
     Stop,
 }
 
-/// What one run of the link is like.
+/// Parameters of one run of the link.
 #[derive(Debug, Clone)]
 pub(crate) struct Parameters {
     pub(crate) up: Config,
@@ -83,12 +83,12 @@ pub(crate) struct Snapshot {
     pub(crate) mishaps: u64,
     /// Packets lost on the way to this thread that no interface counted.
     pub(crate) socket_drops: u64,
-    /// How often this thread had to give its processor to another.
+    /// Number of times that this thread had to give its processor to another.
     pub(crate) involuntary_switches: u64,
     pub(crate) now: Now,
 }
 
-/// What the link is like at one moment.
+/// Settings of the link at one moment.
 #[derive(Debug)]
 pub(crate) struct Now {
     pub(crate) up: Config,
@@ -130,7 +130,7 @@ pub(crate) struct Pump<P> {
     lateness: Lateness,
     mishaps: u64,
     socket_drops: u64,
-    /// What [`switches::of_this_thread`] was at the start, and last.
+    /// Result of [`switches::of_this_thread`] at the start, and the latest.
     switches_before: u64,
     switches_seen: u64,
     /// True if the thread has real-time priority.

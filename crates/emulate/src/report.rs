@@ -1,4 +1,4 @@
-//! What the link did, and whether a measurement over it counts.
+//! Reports of what the link did, and the check that a measurement over it counts.
 
 use crate::backend::{Backend, Choice};
 use crate::lateness::Lateness;
@@ -8,28 +8,28 @@ use altway_link::{Config, Counters, LossModel};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What the link did since the last start or restart.
+/// Counters of the link since the last start or restart.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinkReport {
     /// From the client to the server.
     pub up: DirectionReport,
     /// From the server to the client.
     pub down: DirectionReport,
-    /// What moved the packets.
+    /// The mover of the packets.
     pub backend: Backend,
-    /// Why that.
+    /// Reason for that choice.
     pub backend_reason: String,
-    /// Whether the link thread ran with real-time priority (SCHED_FIFO); `None` where the kernel
+    /// True if the link thread ran with real-time priority (SCHED_FIFO); `None` where the kernel
     /// itself moved the packets.
     pub realtime_priority: Option<bool>,
-    /// Whether a packet's delay begins when the kernel gets it; else it begins when the link thread
+    /// True if a packet's delay begins when the kernel gets it; else it begins when the link thread
     /// reads it, some 10 µs later, or 100 in a virtual machine. `None` where the kernel itself moved
     /// the packets.
     #[serde(default)]
     pub arrivals_by_kernel: Option<bool>,
-    /// How much later than the model wanted packets left the link: the median, in µs. Quantiles are
-    /// rounded up, by 3 % at most. `None` where nobody can measure it: a link in the kernel doesn't
-    /// tell.
+    /// Median of the time by which packets left the link later than the model wanted, in µs.
+    /// Quantiles are rounded up, by 3 % at most. `None` where nobody can measure it: a link in the
+    /// kernel doesn't tell.
     pub lateness_us_p50: Option<f64>,
     /// The 99th percentile of the same.
     pub lateness_us_p99: Option<f64>,
@@ -39,37 +39,40 @@ pub struct LinkReport {
     pub lateness_limit_us: f64,
     /// Packets that were lost outside of the model, in all.
     pub hidden_drops: u64,
-    /// Of these, by the interfaces at the ends and between them: because the link thread did not read
-    /// them in time, or a program's processor did not; and what was lost on the way to a router and in
-    /// its proxies.
+    /// Those of them dropped by the interfaces at the ends and between them: because the link thread
+    /// did not read them in time, or a program's processor did not; and what was lost on the way to a
+    /// router and in its proxies.
     pub hidden_drops_interfaces: u64,
-    /// Of these, by packet sockets, because the link thread did not read them in time; and what was no
-    /// packet of the wire (longer than the MTU, or with a VLAN tag).
+    /// Those of them dropped by packet sockets, because the link thread did not read them in time; and
+    /// what was no packet of the wire (longer than the MTU, or with a VLAN tag).
     pub hidden_drops_sockets: u64,
-    /// Of these, by the link thread: for want of memory, or because the kernel took them no more.
+    /// Those of them dropped by the link thread: for want of memory, or because the kernel took
+    /// them no more.
     pub hidden_drops_thread: u64,
-    /// How often the link thread had to give its processor to another before it was done.
+    /// Number of times that the link thread had to give its processor to another before it was
+    /// done.
     #[serde(default)]
     pub involuntary_switches: u64,
-    /// What a router did, where the topology has one. The counters above are then those of the hop
-    /// between it and the server.
+    /// Counters of the router, where the topology has one. The counters above are then those of
+    /// the hop between it and the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub router: Option<RouterReport>,
 }
 
-/// What happened on the client's side of a router, and in it, since the last start or restart.
+/// Counters of the client's side of a router, and of the router itself, since the last start or
+/// restart.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct RouterReport {
     /// On the hop from the client to the router, a veth pair that changes nothing.
     pub up: DirectionReport,
     /// On the hop from the router to the client.
     pub down: DirectionReport,
-    /// What its proxies passed on, in the topology that has them.
+    /// Counters of its proxies, in the topology that has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<ProxyReport>,
 }
 
-/// What one direction of a hop did. Bytes are IP bytes.
+/// Counters of one direction of a hop. Bytes are IP bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DirectionReport {
@@ -121,9 +124,9 @@ pub enum Invalid {
     Loss {
         /// Number of them.
         lost: u64,
-        /// Of how many.
+        /// Number of packets in all.
         packets: u64,
-        /// What was asked for.
+        /// The loss that was asked for, in per cent.
         percent: f64,
     },
     /// Packets left the link too late.
@@ -212,13 +215,13 @@ impl LinkReport {
     }
 }
 
-/// What a link doesn't know of itself.
+/// Facts that a link doesn't know of itself.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Circumstances<'a> {
     pub(crate) choice: &'a Choice,
     pub(crate) realtime_priority: Option<bool>,
     pub(crate) arrivals_by_kernel: Option<bool>,
-    /// What interfaces dropped.
+    /// Packets that interfaces dropped.
     pub(crate) dropped: u64,
     pub(crate) router: Option<RouterReport>,
 }

@@ -1,4 +1,4 @@
-//! What stands between the client and the link in the topologies `router` and `proxied`: a
+//! The router between the client and the link in the topologies `router` and `proxied`: a
 //! namespace with a veth pair to the client's, in which packets are forwarded or proxies run.
 
 use crate::end::{End, Tuning, configure_namespace};
@@ -15,10 +15,11 @@ use crate::{Error, udp_drops};
 use rtnetlink::packet_route::link::Stats64;
 use std::net::IpAddr;
 
-/// What an interface counts besides the IP packet: the header of Ethernet (IEEE 802.3 §3.1.1).
+/// Bytes that an interface counts besides the IP packet: the header of Ethernet (IEEE 802.3
+/// §3.1.1).
 const ETHERNET_HEADER: u64 = 14;
 
-/// What a router is made of.
+/// Settings of a router.
 pub(crate) struct Plan<'a> {
     pub(crate) topology: Topology,
     /// The addresses of the veth pair.
@@ -95,7 +96,7 @@ impl Router {
         })
     }
 
-    /// What happened between two readings of the counters.
+    /// Returns what happened between two readings of the counters.
     pub(crate) fn report(&self, before: &RouterCounters, now: &RouterCounters) -> RouterReport {
         let (client, router) = (
             passed(&before.client, &now.client),

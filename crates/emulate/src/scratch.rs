@@ -12,7 +12,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// What the names of all such folders begin with.
+/// Beginning of the names of all such folders.
 const PREFIX: &str = "altway-scratch-";
 
 /// A folder of this user's alone in the system's temporary folder; gone when it is dropped.

@@ -10,7 +10,7 @@ const RANGE_V4: Prefix = Prefix::new(IpAddr::V4(Ipv4Addr::new(198, 18, 0, 0)), 1
 /// 2001:2::/48 is the same for IPv6 (RFC 5180 §8).
 const RANGE_V6: Prefix = Prefix::new(IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 0)), 48);
 
-/// How many subnets there are of each version: as many of four addresses as the range of IPv4 has.
+/// Number of subnets of each version: as many of four addresses as the range of IPv4 has.
 const SUBNETS: u32 = 1 << 15;
 
 /// A block of addresses.
@@ -36,7 +36,7 @@ impl Prefix {
         address(self.version, self.first)
     }
 
-    /// How many bits its addresses have in common.
+    /// Returns the number of bits that its addresses have in common.
     pub(crate) fn length(self) -> u8 {
         self.length
     }

@@ -1,5 +1,5 @@
-//! How often a thread or a process had to give its processor to another before it was done: the trace
-//! of noise on the machine.
+//! Involuntary context switches: how often a thread or a process had to give its processor to another
+//! before it was done, the trace of noise on the machine.
 
 use nix::sys::resource::{UsageWho, getrusage};
 

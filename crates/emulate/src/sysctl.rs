@@ -19,7 +19,7 @@ pub struct Unset {
     pub parameter: String,
     /// The value that it should have.
     pub value: String,
-    /// What it means for measurements that it doesn't.
+    /// Cost to measurements of its not being set.
     pub cost: &'static str,
     /// The kernel's answer.
     pub source: io::Error,

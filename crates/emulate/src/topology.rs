@@ -1,11 +1,11 @@
-//! What stands between the client and the server, as a value.
+//! The topology: what stands between the client and the server, as a value.
 
 use crate::Error;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// What stands between the client and the server.
+/// The stretch between the client and the server.
 ///
 /// The emulated link is the same in each, so a round trip takes the delay of both directions
 /// whatever the topology. Three topologies, because they explain why two labs disagree about which

@@ -167,7 +167,8 @@ impl Port for Tun {
         self.arrivals.is_some()
     }
 
-    /// What the kernel drops here stands in the interface's own counters.
+    /// Takes the count of packets unfit for the link; what the kernel drops stands in the
+    /// interface's own counters.
     fn take_hidden_drops(&mut self) -> u64 {
         self.inbox.take_unfit()
     }

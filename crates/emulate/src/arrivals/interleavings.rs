@@ -45,7 +45,7 @@ impl Kernel {
         self.queue.lock().unwrap().push(packet);
     }
 
-    /// What the link thread makes of the next packet in the queue, if there is one.
+    /// Reads the next packet in the queue as the link thread does, if there is one.
     fn read(&self, search: &mut Search) -> Option<([u8; 8], Option<Timestamp>)> {
         let packet = self.queue.lock().unwrap().pop()?;
         let load = |place: usize, order| self.words[place].load(order);

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct RunningLink {
     /// The number of the process.
     pub pid: u32,
-    /// What the link is called, if it has a name.
+    /// Name of the link, if it has one.
     pub name: Option<String>,
     path: PathBuf,
 }
@@ -54,10 +54,10 @@ impl RunningLink {
         })
     }
 
-    /// How the link is, and what it did.
+    /// Returns the settings of the link, and what it did.
     ///
     /// # Errors
-    /// It does not answer, or not what is understood here.
+    /// The link does not answer, or not with what is understood here.
     pub fn show(&self) -> Result<LinkState, Error> {
         self.ask(Ask::Show)
     }
@@ -65,7 +65,7 @@ impl RunningLink {
     /// Changes the link; returns how it is then.
     ///
     /// # Errors
-    /// It does not answer, or refuses.
+    /// The link does not answer, or refuses.
     pub fn set(&self, change: &Change) -> Result<LinkState, Error> {
         let change = change.to_string();
         self.ask(Ask::Set { change })
@@ -74,7 +74,7 @@ impl RunningLink {
     /// Takes the shaping away; returns how the link is then.
     ///
     /// # Errors
-    /// It does not answer, or refuses.
+    /// The link does not answer, or refuses.
     pub fn reset(&self) -> Result<LinkState, Error> {
         self.ask(Ask::Reset)
     }

@@ -1,11 +1,12 @@
-//! Where the sockets of running links are, what they are called, and who may come near them.
+//! The folder of the sockets of running links: where it is, what the sockets are called, and who
+//! may come near them.
 
 use crate::Error;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// What stands behind the dot of a socket's name.
+/// Extension of a socket's name, after the dot.
 const EXTENSION: &str = "sock";
 
 /// The longest name of a link in bytes.

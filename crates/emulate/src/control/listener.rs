@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// served one after the other; those who wait are kept by the kernel, which bounds them.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What can be controlled: a running link.
+/// A running link, which can be controlled.
 pub trait Target: Send + Sync {
     /// Changes the link; packets in it stay.
     ///
@@ -33,7 +33,7 @@ pub trait Target: Send + Sync {
     /// The link no longer runs, or its backend can't do that.
     fn reset(&self) -> Result<(), Error>;
 
-    /// How the link is, and what it did.
+    /// Returns the settings of the link, and what it did.
     ///
     /// # Errors
     /// The link no longer runs.

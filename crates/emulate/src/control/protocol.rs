@@ -1,4 +1,4 @@
-//! What is asked of a running link, and what it answers: one line of JSON each.
+//! Requests to a running link, and its answers: one line of JSON each.
 //!
 //! A request names its version, so that an older and a newer altway know each other apart.
 
@@ -25,7 +25,7 @@ pub(super) struct Request {
     pub(super) ask: Ask,
 }
 
-/// What is asked.
+/// Kind of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Ask {
@@ -47,16 +47,16 @@ pub(super) struct Versioned {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Answer {
-    /// It is done, and this is how the link is now.
+    /// State of the link after the request, which was done.
     State(Box<LinkState>),
-    /// It is not done.
+    /// Refusal of the request.
     Refused {
-        /// Why, in words.
+        /// Reason, in words.
         reason: String,
     },
 }
 
-/// How a running link is, and what it did so far.
+/// Settings of a running link, and what it did so far.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkState {
@@ -68,11 +68,11 @@ pub struct LinkState {
     pub running_s: f64,
     /// The changes that the link's schedule still has in store, in the order of their times.
     pub to_come: Vec<ChangeToCome>,
-    /// What the link did since its start or restart, under whatever settings.
+    /// Counters of the link since its start or restart, under whatever settings.
     pub report: LinkReport,
     /// Why a measurement over the link would not count; none when it would.
     pub invalid: Option<String>,
-    /// What the packet log has; none when there is no log.
+    /// Counters of the packet log; none when there is no log.
     pub packet_log: Option<LogReport>,
 }
 

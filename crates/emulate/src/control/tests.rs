@@ -111,7 +111,7 @@ impl Place {
     }
 }
 
-/// What a link answers to bytes that no client of ours would send.
+/// Returns a link's answer to bytes that no client of ours would send.
 fn answer_to(control: &Control, bytes: &[u8]) -> String {
     let mut stream = UnixStream::connect(control.path()).unwrap();
     // It may hang up before it has read all of it.

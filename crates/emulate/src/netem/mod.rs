@@ -55,7 +55,7 @@ pub(crate) struct NetemLink {
     shaping: Arc<Shaping>,
 }
 
-/// What is shaped, and how. Dropping it takes the shape off.
+/// The shaped router and its run. Dropping it takes the shape off.
 #[derive(Debug)]
 struct Shaping {
     router: Router,
@@ -210,7 +210,7 @@ fn since(now: Received, before: Received) -> Received {
     }
 }
 
-/// What the link model would have counted.
+/// Returns what the link model would have counted.
 fn counters(received: Received, counted: Counted) -> Counters {
     let below_ip = |packets: u64| packets * ETHERNET_HEADER;
     Counters {

@@ -1,4 +1,4 @@
-//! Where the kernel shapes: a namespace that forwards between two interfaces.
+//! The place where the kernel shapes: a namespace that forwards between two interfaces.
 
 use super::tc;
 use crate::Error;
@@ -77,7 +77,7 @@ impl Router {
         self.namespace.as_ref()
     }
 
-    /// What each interface received so far, the client's first.
+    /// Returns what each interface received so far, the client's first.
     pub(super) fn received(&self) -> Result<[Received; 2], Error> {
         let (client, server) = (self.client_side.index, self.server_side.index);
         let received = || {
@@ -90,7 +90,8 @@ impl Router {
         }
     }
 
-    /// What its interfaces dropped since they were made; of given ones, nothing is known here.
+    /// Returns the packets that its interfaces dropped since they were made; of given ones, nothing
+    /// is known here.
     pub(super) fn dropped(&self) -> Result<u64, Error> {
         self.pairs.as_ref().map_or(Ok(0), Pairs::dropped)
     }

@@ -10,12 +10,12 @@ use altway_link::{Change, Config, Schedule};
 use altway_units::Timestamp;
 use std::time::Duration;
 
-/// What is remembered since the last start or restart.
+/// State of the time since the last start or restart.
 #[derive(Debug)]
 pub(super) struct Run {
     /// The changes that are to come.
     pub(super) timeline: Timeline,
-    /// What each interface had received when it began, the client's first.
+    /// Counters of what each interface had received when it began, the client's first.
     pub(super) received: [Received; 2],
     ways: Ways,
     /// The share of random loss for all packets, where there was one.
@@ -54,7 +54,7 @@ impl Run {
         })
     }
 
-    /// What the directions are now.
+    /// Returns both directions as they are now.
     pub(super) fn ways(&self) -> &Ways {
         &self.ways
     }
@@ -117,7 +117,7 @@ impl Ways {
         })
     }
 
-    /// What they are when they go on as these configurations say.
+    /// Returns the directions that go on as these configurations say.
     ///
     /// # Errors
     /// [`Error::Unshapable`].
@@ -131,7 +131,7 @@ impl Ways {
         Ok(Self { shapes, ..fresh })
     }
 
-    /// What a change makes of their configurations.
+    /// Returns their configurations after a change.
     pub(super) fn changed_by(&self, change: &Change) -> [Config; 2] {
         let [mut up, mut down] = self.configs.clone();
         change.apply(&mut up, &mut down);

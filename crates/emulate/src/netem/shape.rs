@@ -1,4 +1,4 @@
-//! What netem is told to do for a direction, or why it can't.
+//! Arguments that tell netem to shape a direction, or the reason why it can't.
 //!
 //! A direction is one netem for loss and delay, and inside of it, where there is a rate, a second for
 //! the queue and the rate. Two, because netem has one counter for all that it drops: so what the inner
@@ -28,7 +28,8 @@ pub(crate) struct Shape {
     pub(crate) path: String,
     /// The queue and the rate, if there is one.
     pub(crate) bottleneck: Option<String>,
-    /// What the kernel has a table of distribution for, and whether jitter asks for none.
+    /// Distribution of jitter of which the kernel has a table; beside it, true if jitter asks for
+    /// none.
     table: Option<Distribution>,
     is_uniform: bool,
     copies: bool,
@@ -66,11 +67,11 @@ impl Shape {
         })
     }
 
-    /// What this shape becomes when it is to be `next`, and no packet in it may be lost: what the
-    /// kernel can't be told to forget stays.
+    /// Turns this shape into `next` so that no packet in it is lost: what the kernel can't be
+    /// told to forget stays.
     ///
     /// # Errors
-    /// What stays would shape too.
+    /// The part that stays would shape too.
     pub(crate) fn turned_into(&self, next: Self) -> Result<Self, Unshapable> {
         if self.bottleneck.is_some() && next.copies {
             return Err(Unshapable("copies of packets where a rate was"));

@@ -14,7 +14,7 @@ use std::process::{Command, Output, Stdio};
 
 const PROGRAM: &str = "tc";
 
-/// What the queueing disciplines of an interface counted.
+/// Counters of the queueing disciplines of an interface.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
     pub(crate) packets: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Counted {
     pub(crate) bytes: u64,
     /// Dropped anywhere.
     pub(crate) dropped: u64,
-    /// Of these, by the queue of the rate.
+    /// Those of them dropped by the queue of the rate.
     pub(crate) queue_dropped: u64,
     /// Packets inside.
     pub(crate) queued: u64,
@@ -77,7 +77,7 @@ pub(crate) fn remove(namespace: Option<&Namespace>, interface: &Interface) -> Re
     batch(namespace, interface, &[removal(interface)])
 }
 
-/// What was counted since the shape was given.
+/// Returns the counters since the shape was given.
 pub(crate) fn count(
     namespace: Option<&Namespace>,
     interface: &Interface,
@@ -93,7 +93,7 @@ pub(crate) fn is_shaped(
     Ok(look(namespace, interface)?.is_some())
 }
 
-/// What a shape of ours counted; `None` where there is none.
+/// Returns the counters of a shape of ours; `None` where there is none.
 fn look(namespace: Option<&Namespace>, interface: &Interface) -> Result<Option<Counted>, Error> {
     let arguments = ["-s", "-j", "qdisc", "show", "dev", &interface.name];
     let output = run(namespace, &arguments, "")?;
@@ -138,7 +138,7 @@ fn run(namespace: Option<&Namespace>, arguments: &[&str], input: &str) -> Result
     child.wait_with_output().map_err(failed)
 }
 
-/// What `tc` says when it could not.
+/// Returns the error for the output of a `tc` that failed.
 fn refused(interface: &Interface, output: &Output) -> Error {
     let said = String::from_utf8_lossy(&output.stderr);
     let lines = said

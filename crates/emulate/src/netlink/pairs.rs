@@ -15,7 +15,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd};
 
-/// What is to be known of an interface before a link uses it.
+/// Properties of an interface that a link needs to know before it uses it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Given {
     pub(crate) index: u32,
@@ -26,7 +26,7 @@ pub(crate) struct Given {
     pub(crate) has_master: bool,
 }
 
-/// What an interface counted since it was made.
+/// Packets and bytes that an interface received since it was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Received {
     pub(crate) packets: u64,
@@ -86,7 +86,7 @@ impl Netlink {
             })
     }
 
-    /// What the interface of that name is like.
+    /// Returns the properties of the interface of that name.
     ///
     /// # Errors
     /// [`Error::NoInterface`] when there is none.
@@ -117,7 +117,7 @@ impl Netlink {
         })
     }
 
-    /// What came in through an interface, counted below IP.
+    /// Returns what an interface received, counted below IP.
     pub(crate) fn received(&self, index: u32) -> Result<Received, Error> {
         let counters = self.counters(index)?;
         Ok(Received {

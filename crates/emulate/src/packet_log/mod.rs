@@ -10,8 +10,8 @@
 //!                    empty
 //! ```
 //!
-//! When there is no empty chunk, packets are not logged and counted instead: the log has a hole,
-//! and the link is on time. Left to others: what is logged, and when (the link thread).
+//! Packets that find no empty chunk are counted instead of logged: the log has a hole, and the
+//! link is on time. Left to others: what is logged, and when (the link thread).
 
 mod pcapng;
 mod recorder;
@@ -24,7 +24,7 @@ pub(crate) use writer::PacketLog;
 
 use serde::{Deserialize, Serialize};
 
-/// What a packet log has so far.
+/// Counters of a packet log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogReport {
     /// Packets in the log, counted at each end.

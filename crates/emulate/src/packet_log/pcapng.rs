@@ -34,9 +34,9 @@ const PACKET_OVERHEAD: usize = 64;
 /// Which way a packet passes an interface, in the two lowest bits of its flags (§4.3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bound {
-    /// It comes in.
+    /// The packet comes in.
     In = 1,
-    /// It goes out.
+    /// The packet goes out.
     Out = 2,
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 
-/// How old the first packet of a chunk may get before the chunk is handed over, full or not.
+/// Age at which the first packet of a chunk has the chunk handed over, full or not.
 const AGE: Duration = Duration::from_millis(50);
 
 /// An end of the link; its interface in the file has this number.
@@ -19,14 +19,14 @@ pub(crate) enum Side {
     Server,
 }
 
-/// What was seen of a packet.
+/// Event of a packet at the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sight {
-    /// It came to the link.
+    /// The packet entered the link.
     Came,
-    /// It came to the link, which dropped it then or later.
+    /// The packet entered the link, which dropped it then or later.
     Dropped(DropReason),
-    /// It left the link.
+    /// The packet left the link.
     Left,
 }
 

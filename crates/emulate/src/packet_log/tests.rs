@@ -9,7 +9,7 @@ use std::fs::File;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What a reader finds: a line for each block.
+/// Returns what a reader finds: a line for each block.
 fn read(path: &Path) -> Vec<String> {
     let mut reader = PcapNGReader::new(1 << 20, File::open(path).unwrap()).unwrap();
     let mut found = Vec::new();

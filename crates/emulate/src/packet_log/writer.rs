@@ -77,7 +77,7 @@ impl PacketLog {
         Ok((log, recorder))
     }
 
-    /// What the log has so far.
+    /// Returns the counters of the log so far.
     pub(crate) fn report(&self) -> LogReport {
         let sum = |count: fn(&SideCounts) -> &AtomicU64| {
             let counts = self.counts.sides.iter();
@@ -113,7 +113,7 @@ impl Drop for PacketLog {
     }
 }
 
-/// What the writer thread owns.
+/// State that the writer thread owns.
 struct Writer {
     /// `None` after an error: what follows a hole in the middle of a block can't be read.
     file: Option<File>,
@@ -158,7 +158,7 @@ impl Writer {
     }
 }
 
-/// What the file begins with: one interface for each end.
+/// Returns the head of the file: one interface for each end.
 fn head() -> Vec<u8> {
     let mut blocks = Vec::new();
     let program = concat!("altway ", env!("CARGO_PKG_VERSION"));

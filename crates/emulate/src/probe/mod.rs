@@ -1,4 +1,4 @@
-//! What this machine allows and what it hinders, for `altway doctor`.
+//! Facts about this machine, what it allows and what it hinders, for `altway doctor`.
 //!
 //! Each fact is found out by trying it where that leaves no trace: in a forked child, on a scratch
 //! thread, in a scratch namespace, on a socket that is closed again. The calling process is not
@@ -13,19 +13,19 @@ use serde::Serialize;
 /// One fact about this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What it is about.
+    /// Subject of the finding.
     pub topic: Topic,
-    /// How good it is.
+    /// Degree to which it is as it should be.
     pub state: State,
-    /// What was seen.
+    /// The observation, in words.
     pub seen: String,
-    /// What it costs that it isn't better; `None` when it is as good as can be.
+    /// Cost of its not being better; `None` when it is as good as can be.
     pub cost: Option<String>,
-    /// How to make it better; `None` when there is nothing to do.
+    /// Advice that makes it better; `None` when there is nothing to do.
     pub mend: Option<String>,
 }
 
-/// What a finding is about.
+/// Subject of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -46,7 +46,7 @@ pub enum Topic {
     UdpOffload,
     /// The congestion controls of TCP.
     CongestionControl,
-    /// What servers make of paths that lose packets by chance.
+    /// Behaviour of servers on paths that lose packets by chance.
     LossyPaths,
     /// The first congestion windows of TCP, which routes say, and of QUIC.
     InitialWindow,
@@ -54,7 +54,7 @@ pub enum Topic {
     HttpsRecord,
     /// Number of processors.
     Processors,
-    /// How many files, and so connections, a process may open.
+    /// Number of files, and so of connections, that a process may open.
     OpenFiles,
     /// The version of the kernel.
     Kernel,
@@ -62,15 +62,15 @@ pub enum Topic {
     Certificate,
 }
 
-/// How good a finding is.
+/// Degree to which a finding is as it should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// As good as can be.
     Ok,
-    /// It works, at a cost.
+    /// Works, at a cost.
     Limited,
-    /// It isn't there.
+    /// Absent.
     Missing,
 }
 
@@ -96,7 +96,7 @@ pub fn findings() -> Vec<Finding> {
 }
 
 impl Topic {
-    /// What it is about, in a few words for people.
+    /// Returns its title, a few words for people.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {

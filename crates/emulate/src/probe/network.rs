@@ -1,4 +1,4 @@
-//! What the kernel's network stack offers.
+//! Offers of the kernel's network stack.
 
 use super::{Finding, State, Topic};
 use crate::Error;
@@ -11,7 +11,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use std::fs;
 use std::net::{Ipv4Addr, UdpSocket};
 
-/// What a socket of a QUIC server wants: 40 ms at 800 Mbit/s.
+/// Buffer that a socket of a QUIC server wants, in bytes: 40 ms at 800 Mbit/s.
 const UDP_BUFFER: u64 = 4 << 20;
 
 /// The payload of a datagram of 1,500 bytes over IPv4.
@@ -103,8 +103,8 @@ pub(super) fn congestion_control() -> Finding {
     ))
 }
 
-/// What a server that follows the system makes of paths that lose packets by chance. The figures are
-/// decision 0058's.
+/// Returns what a server that follows the system makes of paths that lose packets by chance. The
+/// figures are decision 0058's.
 pub(super) fn lossy_paths() -> Finding {
     let topic = Topic::LossyPaths;
     let (default, available) = (congestion::default(), congestion::available());

@@ -1,4 +1,4 @@
-//! What this process may do: namespaces, TUN interfaces, real-time priority.
+//! Privileges of this process: namespaces, TUN interfaces, real-time priority.
 
 use super::{Finding, State, Topic};
 use crate::arrivals;

@@ -1,10 +1,10 @@
 //! Passes TCP connections and UDP datagrams on from ports of this host to ports of another, both
 //! ways, unread: TLS and QUIC go through as they are.
 //!
-//! It is what stands on the router of [`Topology::Proxied`](crate::Topology::Proxied), and for
-//! people the command `altway emulate proxy`. A TCP connection ends here and another one begins,
-//! with its own hand-shake, congestion control and loss recovery; QUIC goes through end to end, and
-//! only its addresses change. Left to others: who may connect (a firewall's), what is in the bytes.
+//! Stands on the router of [`Topology::Proxied`](crate::Topology::Proxied), and for people is the
+//! command `altway emulate proxy`. A TCP connection ends here and another one begins, with its own
+//! handshake, congestion control and loss recovery; QUIC goes through end to end, and only its
+//! addresses change. Left to others: who may connect (a firewall's), what is in the bytes.
 //!
 //! ```
 //! use altway_emulate::proxy::{Forward, Limits, Proxy};
@@ -40,7 +40,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// What a proxy holds at most. Each bound is one of each port that is passed on, and 0 counts as 1.
+/// Bounds of what a proxy holds. Each bound is one of each port that is passed on, and 0 counts as
+/// 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// TCP connections at once, 1,024 by default; more wait in the kernel until one ends. Each costs
@@ -69,12 +70,12 @@ pub struct Proxy {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What a proxy did so far. Up is from the clients to the targets; bytes are payload.
+/// Counters of a proxy. Up is from the clients to the targets; bytes are payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ProxyReport {
     /// TCP connections of clients.
     pub tcp_connections: u64,
-    /// Of these, those whose target could not be reached; the client's was reset.
+    /// Those of them whose target could not be reached; the client's was reset.
     pub tcp_unreachable: u64,
     /// Bytes of TCP from clients to targets.
     pub tcp_bytes_up: u64,
@@ -159,7 +160,7 @@ impl Proxy {
         &self.udp
     }
 
-    /// What was passed on so far.
+    /// Returns what was passed on so far.
     #[must_use]
     pub fn report(&self) -> ProxyReport {
         let Counters {
@@ -197,7 +198,7 @@ impl Drop for Proxy {
 }
 
 impl ProxyReport {
-    /// What was done since `before`, an earlier report of the same proxy.
+    /// Returns what was done since `before`, an earlier report of the same proxy.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self {

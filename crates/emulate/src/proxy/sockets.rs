@@ -11,7 +11,8 @@ use std::time::Duration;
 /// Connections that wait to be taken.
 const BACKLOG: i32 = 1_024;
 
-/// What a UDP socket asks for: 80 ms at 400 Mbit/s, for a thread that has to wait for its processor.
+/// Buffer that a UDP socket asks for, in bytes: 80 ms at 400 Mbit/s, for a thread that has to wait
+/// for its processor.
 const UDP_BUFFER: usize = 4 << 20;
 
 /// After so long without a sign of a TCP peer it is asked for one, …
@@ -19,7 +20,7 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 /// … and again as often; the kernel gives up after nine.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What the rest of the process may need besides.
+/// Descriptors that the rest of the process may need besides.
 const OTHER_FILES: usize = 256;
 
 /// A TCP socket that listens at `address`, and where that is.

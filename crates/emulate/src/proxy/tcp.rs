@@ -12,8 +12,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// What one direction of a connection holds at most, besides the buffers of its sockets: two turns
-/// of what the kernel hands over at once.
+/// Bytes that one direction of a connection holds at most, besides the buffers of its sockets: two
+/// turns of what the kernel hands over at once.
 const BUFFER: usize = 64 << 10;
 
 /// Time that no connection is taken after the system had no descriptor for one.

@@ -59,7 +59,7 @@ struct Flow {
     /// Towards the target.
     socket: UdpSocket,
     used: Mutex<Instant>,
-    /// Whether another client took its place.
+    /// Signal that another client took its place.
     replaced: tokio::sync::Notify,
 }
 

@@ -38,7 +38,7 @@ pub(crate) const fn registers(destination: u8, source: u8) -> u8 {
     }
 }
 
-/// What `BPF_MAP_CREATE` reads; the kernel takes the fields that are not named as zero.
+/// Attributes that `BPF_MAP_CREATE` reads; the kernel takes the fields that are not named as zero.
 #[repr(C)]
 struct MapAttributes {
     map_type: u32,
@@ -48,7 +48,7 @@ struct MapAttributes {
     map_flags: u32,
 }
 
-/// What `BPF_PROG_LOAD` reads.
+/// Attributes that `BPF_PROG_LOAD` reads.
 #[repr(C)]
 struct ProgramAttributes {
     prog_type: u32,

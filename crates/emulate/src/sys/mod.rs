@@ -1,7 +1,7 @@
 //! Every line of this crate that the compiler can't check, each behind a safe function.
 //!
-//! What the standard library, `rustix` and `nix` offer as safe functions is used from there; these
-//! are the calls that they don't have.
+//! Safe functions of the standard library, `rustix` and `nix` are used from there; these are the
+//! calls that they don't have.
 #![allow(
     unsafe_code,
     reason = "the system calls below have no safe wrapper in the libraries we use"

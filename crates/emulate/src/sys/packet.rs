@@ -17,12 +17,12 @@ pub(crate) struct PacketSocket {
     ring: Ring,
 }
 
-/// What the kernel says of a frame in the ring.
+/// A frame in the ring, with what the kernel says of it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Frame<'a> {
     /// As much as fitted.
     pub(crate) bytes: &'a [u8],
-    /// How long it is.
+    /// Length of the frame, in bytes.
     pub(crate) length: usize,
     /// Time at which the kernel got it: time since 1970.
     pub(crate) received: Duration,
@@ -66,7 +66,7 @@ impl PacketSocket {
         self.ring.next(take)
     }
 
-    /// How many frames found the ring full since this was asked last.
+    /// Returns how many frames found the ring full since the last call.
     pub(crate) fn take_drops(&self) -> io::Result<u32> {
         let mut statistics = libc::tpacket_stats {
             tp_packets: 0,
@@ -168,7 +168,7 @@ impl Drop for Ring {
     }
 }
 
-/// What is in a place of the ring.
+/// Returns the frame in a place of the ring.
 ///
 /// # Safety
 /// `place` is a place of `size` bytes that the kernel has filled and left to the program for as long

@@ -5,7 +5,7 @@ use std::io;
 /// Any real-time priority goes before all normal ones; the lowest leaves room for the kernel's own.
 const PRIORITY: libc::c_int = 1;
 
-/// What the classes without priorities want.
+/// Priority to ask for with a class that has none.
 const NO_PRIORITY: libc::c_int = 0;
 
 /// Asks for the scheduling policy SCHED_FIFO for the calling thread. Its children and the threads

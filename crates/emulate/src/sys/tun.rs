@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// What the kernel leaves to whoever reads from the interface.
+/// Work that the kernel leaves to whoever reads from the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TunOffloads {
     /// Checksums; and to cut up segments of TCP and datagrams of UDP, which come in one piece, and may be

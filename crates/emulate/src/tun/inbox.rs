@@ -1,4 +1,4 @@
-//! What came last to a TUN interface, cut up into the packets that a wire would carry.
+//! The latest piece read from a TUN interface, cut up into the packets that a wire would carry.
 //!
 //! A sender's kernel hands several segments of TCP or datagrams of UDP over in one piece where the
 //! interface says that it can cut them up, as nearly every one of hardware can. This does what that
@@ -19,7 +19,7 @@ pub(super) struct Inbox {
     unfit: u64,
 }
 
-/// What of the piece has not been taken yet.
+/// Part of the piece that has not been taken yet.
 #[derive(Debug, Clone, Copy)]
 enum Left {
     Nothing,
@@ -34,7 +34,7 @@ struct Segments {
     headers: Headers,
     /// The payload of each packet but the last.
     size: usize,
-    /// How many have been taken.
+    /// Number of packets taken.
     taken: usize,
 }
 
@@ -102,7 +102,7 @@ impl Inbox {
 }
 
 impl Segments {
-    /// What is left after the next one.
+    /// Returns what is left after the next one.
     fn after_one(mut self) -> Left {
         self.taken += 1;
         if self.start() < self.headers.end {

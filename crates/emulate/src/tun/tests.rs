@@ -1,4 +1,4 @@
-//! What is cut up on one side and joined on the other, against packets written by hand.
+//! Pieces that are cut up on one side and joined on the other, against packets written by hand.
 
 use super::inbox::Inbox;
 use super::tcp::{ACK, CWR, FIN, FLAGS, PSH, SEQUENCE};
@@ -8,7 +8,7 @@ use crate::checksum::{complete, complete_ipv4, is_right, is_right_ipv4, pseudo_h
 use crate::headers::{Headers, Protocol, u16_at};
 use crate::ip::IpVersion;
 
-/// What differs between the packets of these tests.
+/// The version of IP and the protocol of a test's packets.
 #[derive(Debug, Clone, Copy)]
 struct Flow {
     version: IpVersion,
@@ -105,7 +105,7 @@ fn cut_up(piece: &[u8]) -> (Vec<Vec<u8>>, u64) {
     (packets.collect(), inbox.take_unfit())
 }
 
-/// What is handed over of these packets, a piece each.
+/// Returns what is handed over of these packets, a piece each.
 fn joined(joins: Joins, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let (mut train, mut pieces) = (Train::new(joins), Vec::new());
     for packet in packets {

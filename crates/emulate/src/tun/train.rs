@@ -1,6 +1,6 @@
 //! Packets that leave at the same time and follow each other, handed to the kernel in one piece.
 //!
-//! It is what hardware that joins received packets does, and the kernel itself where hardware doesn't
+//! Does what hardware does that joins received packets, and the kernel itself where hardware doesn't
 //! (generic receive offload). The rules are the kernel's: the packets are of one flow and alike but for
 //! their place in it, all but the last have the same size, and their checksums are right. So what was
 //! corrupted stays alone, and is the receiver's to find.
@@ -18,15 +18,15 @@ const PACKETS_MAX: usize = 64;
 /// An IPv4 header without options.
 const IPV4_HEADER: usize = 20;
 
-/// What of a header is the same in all packets of a train: all but lengths, the identification, checksums,
-/// the sequence number and the flags.
+/// Bytes of a header that are the same in all packets of a train: all but lengths, the identification,
+/// checksums, the sequence number and the flags.
 const ALIKE_IPV4: &[Range<usize>] = &[0..2, 6..10, 12..20];
 const ALIKE_IPV6: &[Range<usize>] = &[0..4, 6..40];
 const ALIKE_UDP: &[Range<usize>] = &[0..2, 2..4];
 const ALIKE_TCP: &[Range<usize>] = &[0..4, 8..13, 14..16, 18..20];
 const TCP_OPTIONS: usize = 20;
 
-/// What may be handed over in one piece.
+/// Packets that may be handed over in one piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Joins {
     /// Nothing: each packet for itself.
@@ -43,14 +43,14 @@ pub(super) struct Train {
     /// The header of [`super::virtio`], the first packet, and the payloads of the others.
     bytes: Vec<u8>,
     packets: usize,
-    /// Of the first packet, if others may follow it.
+    /// Head of the first packet, if others may follow it.
     head: Option<Head>,
     /// Another one may follow the last.
     is_open: bool,
     joins: Joins,
 }
 
-/// What the packets that follow are compared with.
+/// Values that the packets that follow are compared with.
 #[derive(Debug, Clone, Copy)]
 struct Head {
     headers: Headers,
@@ -69,7 +69,7 @@ impl Train {
         }
     }
 
-    /// How many packets there are in it.
+    /// Returns the number of packets in it.
     pub(super) fn packets(&self) -> usize {
         self.packets
     }
@@ -110,7 +110,7 @@ impl Train {
         true
     }
 
-    /// What to hand over, in one piece.
+    /// Returns what to hand over, in one piece.
     pub(super) fn seal(&mut self) -> &[u8] {
         if let Some(head) = self.head.filter(|_| self.packets > 1) {
             let packet = &mut self.bytes[LENGTH..];
@@ -172,7 +172,7 @@ impl Train {
 }
 
 impl Head {
-    /// What the kernel would have to do to have the packets one by one.
+    /// Returns what the kernel would have to do to have the packets one by one.
     fn offload(&self) -> Offload {
         let (protocol, transport) = (self.headers.protocol, self.headers.transport);
         Offload {

@@ -1,5 +1,5 @@
-//! What stands in front of each packet that is read from or written to a TUN interface: `struct
-//! virtio_net_hdr` of linux/virtio_net.h (Virtual I/O Device 1.2 §5.1.6), in the machine's byte order.
+//! Header of each packet that is read from or written to a TUN interface: `struct virtio_net_hdr` of
+//! linux/virtio_net.h (Virtual I/O Device 1.2 §5.1.6), in the machine's byte order.
 
 use crate::headers::Protocol;
 use crate::ip::IpVersion;
@@ -18,7 +18,7 @@ const GSO_UDP_L4: u8 = 5;
 /// Beside a GSO of TCP: its first segment has CWR set (RFC 3168 §6.1.2).
 const GSO_ECN: u8 = 0x80;
 
-/// What was left to the interface to do.
+/// Work that was left to the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Offload {
     /// To complete a checksum.

@@ -26,7 +26,7 @@ pub(crate) const CASES: &[Case] = cases![
     an_interface_is_not_put_back_while_another_link_has_it,
 ];
 
-/// What else the cases need.
+/// Returns an error if a tool that the cases need is missing.
 pub(crate) fn tools() -> Result<(), String> {
     for (tool, question) in [("ip", "-V"), ("nsenter", "-V"), ("unshare", "-V")] {
         let mut command = Command::new(tool);
@@ -41,7 +41,7 @@ struct Row {
     client: Running,
     router: Running,
     server: Running,
-    /// Where links write down what they change, so that nobody else puts it back.
+    /// Folder in which links write down what they change, so that nobody else puts it back.
     folder: TempDir,
 }
 
@@ -99,7 +99,7 @@ impl Row {
         self.run(&format!("between {backend} {millis} {interfaces}"))
     }
 
-    /// What `clean` puts back in the router.
+    /// Returns what `clean` puts back in the router.
     fn clean(&self) -> String {
         self.run("clean").1
     }

@@ -55,8 +55,8 @@ pub(crate) const ALL: &[Case] = cases! {
     ]
 };
 
-/// What the links of the case that runs are to be moved by, where the case doesn't say. Cases run one
-/// after the other.
+/// Backend of the links of the case that runs, where the case doesn't say. Cases run one after the
+/// other.
 pub(crate) static BACKEND: Mutex<Option<Backend>> = Mutex::new(None);
 
 /// A program that was started at one end.
@@ -183,7 +183,7 @@ pub(crate) fn wait_for_the_end(link: &Emulation, count: u64) {
     });
 }
 
-/// Whether this namespace has an interface of ours.
+/// Returns true if this namespace has an interface of ours.
 pub(crate) fn host_has_a_link() -> bool {
     let interfaces = std::fs::read_to_string("/proc/net/dev").expect("this is Linux");
     interfaces.contains("altway")

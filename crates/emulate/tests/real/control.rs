@@ -1,4 +1,4 @@
-//! What is done to a link while it runs, and what is written down of it.
+//! Changes to a link while it runs, and the log of its packets.
 
 use crate::cases::{
     Case, at_client, at_server, delayed, flood, lossy, ping, report, spawn, start, start_with,

@@ -1,7 +1,7 @@
 //! Links that the kernel shapes, under a kernel that can: user-mode Linux, which runs this binary again.
 //!
-//! What such a link does is asserted strictly, how exactly it does it loosely: that kernel is a process
-//! of this machine's, and what it times is late by milliseconds now and then.
+//! Asserts strictly what such a link does, and loosely how exactly: that kernel is a process of this
+//! machine's, and what it times is late by milliseconds now and then.
 
 use crate::between::{
     a_router_shapes_what_it_forwards_and_leaves_nothing_behind,
@@ -31,7 +31,8 @@ use std::time::Duration;
 /// Says that this process is one under that kernel.
 pub(crate) const VARIABLE: &str = "ALTWAY_TEST_NETEM";
 
-/// It takes 30 s to two minutes, by how fast the machine changes between processes.
+/// Time limit of that kernel's run, which takes 30 s to two minutes, by how fast the machine
+/// changes between processes.
 const PATIENCE: Duration = Duration::from_secs(170);
 
 macro_rules! cases {
@@ -40,7 +41,7 @@ macro_rules! cases {
     };
 }
 
-/// What runs there.
+/// Cases that run there.
 pub(crate) const CASES: &[Case] = cases![
     a_round_trip_takes_the_delay_of_both_directions,
     the_rate_is_kept,
@@ -89,8 +90,8 @@ pub(crate) fn in_a_kernel_that_has_it() -> Trial {
     })
 }
 
-/// What is measured is `right` in one of ten tries. A kernel in a process waits for a processor now and
-/// then, and packets are late then; what is wrong with a link is so each time.
+/// Asserts that what is measured is `right` in one of ten tries. A kernel in a process waits for a
+/// processor now and then, and packets are late then; what is wrong with a link is so each time.
 fn comes_out_in(right: Range<u64>, measure: impl Fn() -> u64) {
     let mut measured = Vec::new();
     let is_right = (0..10).any(|_| {

@@ -21,10 +21,10 @@ pub(crate) const VARIABLE: &str = "ALTWAY_TEST_PROGRAM";
 /// The port of every server.
 pub(crate) const PORT: u16 = 7_007;
 
-/// How often a server looks whether it is to end.
+/// Interval at which a server looks whether it is to end.
 const QUIET: Duration = Duration::from_millis(20);
 
-/// When the program `ping-soon` sends, after it has said so.
+/// Delay after which the program `ping-soon` sends, once it has said so.
 pub(crate) const SOON: Duration = Duration::from_millis(200);
 
 /// UDP payload that makes an IPv4 packet of 1,500 bytes.

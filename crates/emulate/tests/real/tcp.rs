@@ -1,4 +1,4 @@
-//! What the kernel tells of a TCP connection (`tcp_info`), held against the link that it runs over.
+//! The kernel's figures of a TCP connection (`tcp_info`), held against the link that it runs over.
 
 use crate::cases::{
     Case, at_client, at_server, bottleneck, cases, delayed, lossy, report, start, start_with,
@@ -19,7 +19,7 @@ pub(crate) const ALL: &[Case] = cases! {
     root: []
 };
 
-/// What the `tcp-source` program tells of a download of so many bytes.
+/// Figures that the `tcp-source` program reports of a download of so many bytes.
 struct Told {
     min_rtt_us: u64,
     payload_rate: u64,
