@@ -192,7 +192,7 @@ fn transfer(
     Ok((moved, times))
 }
 
-/// What a failed hand-shake means.
+/// Returns the error for a failed handshake.
 fn refusal(options: &Options, trouble: Trouble) -> Error {
     match trouble {
         Trouble::Io(source) => connect_error(options, source),
@@ -205,7 +205,8 @@ fn refusal(options: &Options, trouble: Trouble) -> Error {
     }
 }
 
-/// What a failed greeting means: whoever answers something else, or closes, is no server of ours.
+/// Returns the error for a failed greeting: whoever answers something else, or closes, is no server
+/// of ours.
 fn stranger(options: &Options, trouble: Trouble) -> Error {
     match trouble {
         Trouble::Peer(_) | Trouble::Closed | Trouble::Tls(_) | Trouble::Quic(_) => foreign(options),
@@ -221,7 +222,7 @@ fn foreign(options: &Options) -> Error {
     }
 }
 
-/// What a failed transfer means.
+/// Returns the error for a failed transfer.
 fn broken(options: &Options, trouble: Trouble, moved: (u64, u64)) -> Error {
     let (authority, over) = (options.authority(), options.over);
     let moved = moved.0 + moved.1;

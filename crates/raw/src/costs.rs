@@ -1,4 +1,4 @@
-//! What a transfer cost one end: processor time of its thread, its system calls, its packets.
+//! Costs of a transfer at one end: processor time of its thread, its system calls, its packets.
 //!
 //! System calls are those of the transfer's own loop, each counted where it is made; the kernel has
 //! no counter of them that is to be had without tracing. Page faults and the like are not in it.
@@ -30,7 +30,7 @@ impl Calls {
     }
 }
 
-/// What came since; counters only grow.
+/// Calls since an earlier count; counters only grow.
 impl Sub for Calls {
     type Output = Self;
 
@@ -59,7 +59,7 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// Of the calling thread, since it began.
+    /// Returns the processor time of the calling thread, since it began.
     pub(crate) fn of_this_thread() -> Self {
         sys::thread_cpu()
     }
@@ -71,7 +71,7 @@ impl Cpu {
     }
 }
 
-/// What came since. Rounding may put a share a little below what it was.
+/// Time since an earlier reading. Rounding may put a share a little below what it was.
 impl Sub for Cpu {
     type Output = Self;
 
@@ -83,13 +83,13 @@ impl Sub for Cpu {
     }
 }
 
-/// What the transport says of the connection's path, at the end of the run.
+/// Figures of the connection's path, as the transport gives them at the end of the run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Path {
     /// Packets sent. TCP: segments with payload, as large as the kernel makes them before the device
     /// cuts them; QUIC: all packets.
     pub packets_sent: u64,
-    /// What was sent again. TCP: segments; QUIC: packets declared lost, whose content is sent again.
+    /// Retransmissions. TCP: segments; QUIC: packets declared lost, whose content is sent again.
     pub retransmissions: u64,
     /// Smallest round-trip time seen, in microseconds.
     pub min_rtt_us: Option<u64>,
@@ -101,7 +101,7 @@ pub struct Path {
     pub congestion: String,
 }
 
-/// What all transfers of a connection cost one end.
+/// Costs of all transfers of a connection at one end.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Costs {
     /// Payload bytes sent.
@@ -163,7 +163,7 @@ impl Meter {
         }
     }
 
-    /// What was spent since. `moved`: payload bytes sent and received.
+    /// Returns what was spent since. `moved`: payload bytes sent and received.
     pub(crate) fn costs(&self, calls: Calls, moved: (u64, u64), path: Option<Path>) -> Costs {
         Costs {
             sent_bytes: moved.0,

@@ -16,7 +16,7 @@ pub enum Error {
     Resolve {
         /// The name.
         host: String,
-        /// What the resolver says.
+        /// Error of the resolver.
         source: io::Error,
     },
     /// The peer or the path: nobody answers there.
@@ -26,7 +26,7 @@ pub enum Error {
         authority: String,
         /// The transport.
         over: Over,
-        /// What the kernel says.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// The peer: the hand-shake failed.
@@ -36,7 +36,7 @@ pub enum Error {
         authority: String,
         /// The transport.
         over: Over,
-        /// What TLS or QUIC says.
+        /// Reason that TLS or QUIC gives.
         reason: String,
     },
     /// The peer: something else is listening there.
@@ -58,7 +58,7 @@ pub enum Error {
         moved: u64,
         /// Payload bytes that should have.
         wanted: u64,
-        /// How it ended.
+        /// Reason for its end.
         reason: String,
     },
     /// The peer or the path: nothing moved any more.
@@ -110,7 +110,7 @@ pub enum Error {
     Pem {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Fault that was found in it.
         source: rustls::pki_types::pem::Error,
     },
     /// Another program has the port.
@@ -126,7 +126,7 @@ pub enum Error {
     Congestion {
         /// The name.
         name: &'static str,
-        /// What the kernel says.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// The address can't be listened on.
@@ -136,20 +136,20 @@ pub enum Error {
         address: SocketAddr,
         /// TCP or UDP.
         transport: &'static str,
-        /// What the kernel says.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// The machine gives no thread, timer or descriptor.
     #[error("cannot set up {what}")]
     Setup {
-        /// What was wanted.
+        /// The thing that was wanted, with its article.
         what: &'static str,
-        /// What the kernel says.
+        /// Error of the kernel.
         source: io::Error,
     },
 }
 
-/// What ended a connection, before it is known to whom it belonged.
+/// Cause of a connection's end, before it is known to whom it belonged.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Trouble {
     #[error(transparent)]

@@ -4,7 +4,7 @@
 //! connection, so that what differs between two runs is the transport alone. A [`Run`] tells the rate,
 //! and for both ends processor time, system calls, packets, retransmissions and round-trip times.
 //!
-//! What is measured:
+//! Measurements:
 //! - Processor time is that of the thread that carries the connection. Over loopback the kernel
 //!   handles what arrives in the sender's time.
 //! - System calls are counted where the loop makes them: recv, send and writev, recvmmsg, sendmsg,

@@ -166,7 +166,7 @@ impl HeaderProtectionKey for Plain {
     }
 }
 
-/// What stands before the tag, which must be the one that is no tag.
+/// Returns what stands before the tag, which must be the one that is no tag.
 fn without_tag(payload: &[u8]) -> Result<&[u8], Error> {
     match payload.split_last_chunk::<TAG_BYTES>() {
         Some((plain, &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])) => Ok(plain),

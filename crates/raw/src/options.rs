@@ -1,4 +1,4 @@
-//! What a run is to do and how its transports are set. Every value is valid by type; what is left to
+//! Options of a run, and settings of its transports. Every value is valid by type; what is left to
 //! refuse is what the machine and the network say.
 
 use altway_load::Trust;
@@ -123,7 +123,7 @@ pub enum Cipher {
     ChaCha20,
 }
 
-/// How this end's transports are set: each field switches off one thing that makes them fast, to
+/// Settings of this end's transports: each field switches off one thing that makes them fast, to
 /// show what it is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tuning {
@@ -131,7 +131,7 @@ pub struct Tuning {
     pub cipher: Cipher,
     /// QUIC: its version; the client's choice. Default 1.
     pub quic_version: Version,
-    /// How this end's sending adapts to the path. Default `None`: over TCP the system's choice, over
+    /// Congestion control of what this end sends. Default `None`: over TCP the system's choice, over
     /// QUIC Cubic. Two transports are compared fairly only with the same at work.
     pub congestion: Option<Congestion>,
     /// Plain TCP: the kernel copies payload in and out. Off: it sends from a file in memory (sendfile)
@@ -166,7 +166,7 @@ impl Default for Tuning {
     }
 }
 
-/// What a client does.
+/// Options of a client.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The server: host name or address.
@@ -175,9 +175,9 @@ pub struct Options {
     pub port: u16,
     /// The transport.
     pub over: Over,
-    /// How much each transfer carries.
+    /// Payload of each transfer.
     pub sizes: Sizes,
-    /// How many transfers, one after the other on one connection. Default 1.
+    /// Number of transfers, one after the other on one connection. Default 1.
     pub requests: NonZeroU64,
     /// Both ends compare every byte with what it should be; costs processor time that the report
     /// counts. Default off.
@@ -215,7 +215,7 @@ impl Options {
     }
 }
 
-/// How a server is set up.
+/// Options of a server.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
     /// The address to listen on; `None`: all, IPv6 and IPv4.

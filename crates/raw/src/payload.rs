@@ -29,7 +29,7 @@ impl Payload {
         }
     }
 
-    /// What stands at `position`, `left` bytes at most; empty only when `left` is 0.
+    /// Returns what stands at `position`, `left` bytes at most; empty only when `left` is 0.
     pub(crate) fn at(&self, position: u64, left: u64) -> Bytes {
         let begin = offset(position);
         let rest = BLOCK_BYTES - begin;

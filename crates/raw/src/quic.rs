@@ -23,7 +23,7 @@ use std::net::UdpSocket;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// What the kernel is asked to hold of datagrams for a socket, each way.
+/// Bytes of datagrams that the kernel is asked to hold for a socket, each way.
 const SOCKET_BUFFER: usize = 16 << 20;
 
 /// Bytes under way on a stream and on its connection at most, both ways: enough for 1 Gbit/s over

@@ -1,4 +1,4 @@
-//! What a run came to, in figures.
+//! Figures of a run.
 
 use crate::client::microseconds;
 use crate::costs::Costs;
@@ -28,9 +28,9 @@ pub struct Run {
     pub mb_per_s: Option<f64>,
     /// Time that each transfer took; `None` of a single one, which took the wall time.
     pub transfer: Option<Percentiles>,
-    /// What it cost the client.
+    /// Costs of the client.
     pub client: Side,
-    /// What it cost the server.
+    /// Costs of the server.
     pub server: Side,
 }
 

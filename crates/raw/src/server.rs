@@ -28,7 +28,7 @@ const BACKLOG: i32 = 64;
 /// Time that nothing is accepted after that has failed, for want of descriptors for instance.
 const AFTER_FAILURE: Duration = Duration::from_millis(10);
 
-/// How often a port number is looked for that is free for TCP and UDP.
+/// Number of times that a port number is looked for that is free for TCP and UDP.
 const PORT_ATTEMPTS: usize = 32;
 
 /// A server that listens and doesn't answer yet.
@@ -80,7 +80,7 @@ impl Server {
         self.address
     }
 
-    /// What ends [`Server::run`].
+    /// Returns the handle that ends [`Server::run`].
     #[must_use]
     pub fn stop_handle(&self) -> StopHandle {
         self.stop.clone()
@@ -129,7 +129,7 @@ impl Server {
     }
 }
 
-/// What accepts TCP connections, and what each of them needs.
+/// The listener of TCP connections, and what each of them needs.
 #[derive(Debug)]
 struct Acceptor {
     listener: TcpListener,

@@ -21,6 +21,6 @@ pub(crate) trait Session {
     /// System calls until now.
     fn calls(&self) -> Calls;
 
-    /// What is known of the path now.
+    /// Returns what is known of the path now.
     fn path(&mut self) -> Option<Path>;
 }

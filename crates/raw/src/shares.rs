@@ -1,4 +1,4 @@
-//! Where the cost of a transport goes: each part switched off in turn, and what that saves.
+//! Shares of a transport's cost: each part switched off in turn, and what that saves.
 //!
 //! Servers and clients run in this process over loopback. Every round measures every variant once, in
 //! an order that moves on from round to round, so that what disturbs the machine disturbs all alike;
@@ -39,7 +39,7 @@ pub use variant::Variant;
 /// Payload of the transfer before the first round, with which connections' code and memory warm up.
 const WARM_UP_BYTES: u64 = 1_000_000;
 
-/// What is measured.
+/// Settings of the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SharesOptions {
     /// Payload of each transfer, in bytes. Default 10⁸.
@@ -61,7 +61,7 @@ impl Default for SharesOptions {
     }
 }
 
-/// What was found.
+/// Results of the measurement.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Shares {
     /// Payload of each transfer.
@@ -93,13 +93,13 @@ pub struct Measured {
     pub cpu_s_per_gb: Spread,
     /// The same for 100 of the transport as it is.
     pub cpu_percent: Spread,
-    /// How much of it the kernel spent, as far as its clock ticks can tell.
+    /// Share of it that the kernel spent, as far as its clock ticks can tell.
     pub kernel_percent: Spread,
     /// System calls of both ends for 10⁶ bytes of payload.
     pub calls_per_mb: Spread,
     /// Packets that both ends sent for one transfer.
     pub packets: Spread,
-    /// Of them retransmissions.
+    /// Retransmissions among them.
     pub retransmissions: Spread,
 }
 
@@ -110,7 +110,7 @@ pub struct Share {
     pub over: Over,
     /// encryption, copies, system calls or protocol.
     pub part: &'static str,
-    /// Of the processor time of both ends, with its interval; `None` where it can't be told.
+    /// Share of the processor time of both ends, with its interval; `None` where it can't be told.
     pub percent: Option<Separated>,
     /// Why it can't be told; empty where it is.
     pub obstacle: &'static str,

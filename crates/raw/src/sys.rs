@@ -1,4 +1,5 @@
-//! What only the kernel knows of a thread, the one call that waits, and how a server is stopped.
+//! Figures of a thread that only the kernel knows, the one call that waits, and the handle that
+//! stops a server.
 
 use crate::costs::{Calls, Cpu};
 use nix::sys::resource::{UsageWho, getrusage};
@@ -67,7 +68,7 @@ impl StopHandle {
     }
 }
 
-/// What is waited for.
+/// Events to wait for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Watch<'a> {
     pub(crate) socket: BorrowedFd<'a>,

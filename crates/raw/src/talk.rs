@@ -13,7 +13,7 @@ const MAX_REPORT_BYTES: u64 = 64 << 10;
 
 /// One end of a conversation.
 pub(crate) trait Talk {
-    /// What is to be sent now; empty when there is nothing (yet).
+    /// Returns what is to be sent now; empty when there is nothing (yet).
     fn next(&self) -> Bytes;
 
     /// So many bytes of [`Talk::next`] were taken by the transport.
@@ -29,7 +29,7 @@ pub(crate) trait Talk {
     fn heard(&mut self, bytes: &[u8]) -> Result<(), Fault>;
 }
 
-/// What a peer said that it must not.
+/// Violation of the protocol by a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Not this protocol.
@@ -39,7 +39,7 @@ pub(crate) enum Fault {
         /// The position in the transfer.
         at: u64,
     },
-    /// It took fewer or more bytes than it was sent.
+    /// The peer took fewer or more bytes than it was sent.
     WrongCount { sent: u64, taken: u64 },
 }
 
@@ -144,7 +144,7 @@ pub(crate) struct Exchange {
     report: Vec<u8>,
 }
 
-/// What an exchange waits for when its payload is complete.
+/// Message that an exchange waits for when its payload is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wait {
     Receipt,
@@ -257,7 +257,7 @@ impl Talk for Exchange {
     }
 }
 
-/// What a server's shell has to do.
+/// Task of a server's shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Duty {
     /// Count from here: the first transfer begins.

@@ -122,7 +122,7 @@ impl<S: Stream> Pump<S> {
     }
 }
 
-/// What a client says and expects to hear during the hand-shake.
+/// A talk without a message, for the time of the handshake.
 #[derive(Debug)]
 struct Nothing;
 
@@ -164,7 +164,7 @@ impl<S: Stream> Session for Pump<S> {
     }
 }
 
-/// What the kernel tells of a connection's path.
+/// Returns what the kernel tells of a connection's path.
 pub(crate) fn path(socket: &TcpStream) -> Option<Path> {
     let info = tcp_info(socket)?;
     let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);

@@ -1,6 +1,6 @@
 //! TCP without the two copies of payload: into the kernel, and out of it.
 //!
-//! It sends from a file in memory, whose pages the kernel passes on as they are (sendfile), and has
+//! Sends from a file in memory, whose pages the kernel passes on as they are (sendfile), and has
 //! what comes thrown away in the kernel (MSG_TRUNC). No program could use TCP like this; the
 //! difference to TCP as it is tells what the copies cost.
 

@@ -21,7 +21,7 @@ const REPORT: u8 = 2;
 const VERIFY: u8 = 1;
 const TOGETHER: u8 = 2;
 
-/// What a client asks for.
+/// Request of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Command {
     /// Answer, so that I know who you are.
@@ -84,10 +84,10 @@ impl Command {
     }
 }
 
-/// What the server says when it has done what it was asked for.
+/// Answer of the server when it has done what it was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Receipt {
-    /// Of a transfer: the bytes that it took. Of a report: the bytes of text that follow.
+    /// Bytes that a transfer took; after a report, the bytes of text that follow.
     pub(crate) value: u64,
 }
 

@@ -132,8 +132,8 @@ impl Drop for Client {
     }
 }
 
-/// What the interface carries; QUIC's least where it carries less or nobody knows (RFC 9000 section
-/// 14).
+/// Returns the UDP payload that the interface carries, in bytes; QUIC's least where it carries less
+/// or nobody knows (RFC 9000 section 14).
 fn route_mtu(socket: &UdpSocket) -> u16 {
     route_udp_payload(socket)
         .unwrap_or(MIN_PAYLOAD)

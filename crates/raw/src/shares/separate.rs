@@ -8,7 +8,7 @@ use serde::Serialize;
 /// Level of the intervals.
 const LEVEL: f64 = 0.95;
 
-/// What one round says of a transport's time, in percent of it.
+/// Parts of a transport's time in one round, in per cent of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Parts {
     /// Saved without a cipher; 0 by definition of a transport that has none.
@@ -17,7 +17,7 @@ pub(super) struct Parts {
     pub(super) copies: f64,
     /// Calls, each as long as one that does nothing.
     pub(super) calls: f64,
-    /// What the kernel was seen to take.
+    /// Time that the kernel was seen to take.
     pub(super) kernel: f64,
 }
 

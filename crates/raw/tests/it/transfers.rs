@@ -1,4 +1,4 @@
-//! What arrives, and what is told of it.
+//! Payload that arrives, and the report of it.
 
 use crate::common::Serving;
 use altway_raw::{Cipher, Congestion, Direction, Options, Over, Run, Sizes, Tuning, send};
@@ -15,7 +15,7 @@ fn run(options: &Options) -> Run {
     run
 }
 
-/// What one end sent the other received, and the rates are those of the counts.
+/// Asserts that what one end sent the other received, and that the rates are those of the counts.
 fn assert_adds_up(run: &Run) {
     let (client, server) = (&run.client.costs, &run.server.costs);
     assert_eq!(client.sent_bytes, run.up_bytes);
