@@ -1,4 +1,5 @@
-//! How few pairs find the zero line: adaptive sampling beside full grids, over a hundred seeds.
+//! Number of pairs that find the zero line: adaptive sampling beside full grids, over a hundred
+//! seeds.
 //!
 //! `cargo run -p altway-stats --example adaptive`: the figures of decision 0032. Takes a minute or two.
 #![allow(clippy::print_stdout, reason = "an example shows its figures")]

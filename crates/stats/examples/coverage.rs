@@ -1,4 +1,4 @@
-//! How often do the three intervals of a comparison cover the truth, and how wide are they?
+//! Coverage and width of the three intervals of a comparison: how often they hold the truth.
 //!
 //! `cargo run -p altway-stats --example coverage`: the figures of decision 0032.
 #![allow(clippy::print_stdout, reason = "an example shows its figures")]

@@ -1,4 +1,4 @@
-//! How many pairs a cell needs: measures synthetic cells until the rule stops them.
+//! Number of pairs that a cell needs: measures synthetic cells until the rule stops them.
 //!
 //! `cargo run -p altway-stats --example sequential`
 #![allow(clippy::print_stdout, reason = "an example shows its figures")]

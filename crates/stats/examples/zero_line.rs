@@ -1,4 +1,5 @@
-//! Where the winner changes over delay and loss: the line, its band, and what a server would ask.
+//! The zero line over delay and loss: where the winner changes, its band, and what a server would
+//! ask.
 //!
 //! `cargo run -p altway-stats --example zero_line`
 #![allow(clippy::print_stdout, reason = "an example shows its figures")]

@@ -19,7 +19,7 @@ pub struct CrossoverDifference {
     pub share_of_resamples: f64,
 }
 
-/// How far the crossover lies from one run to the other, each as
+/// Returns how far the crossover lies from one run to the other, each as
 /// [`crossover_with`](crate::crossover_with) finds it.
 ///
 /// Both runs' pairs are resampled independently of each other, as they were measured.

@@ -4,7 +4,7 @@ use crate::resample::Resampler;
 use crate::summary::{mean, quantile};
 use statrs::distribution::{ContinuousCDF, Normal};
 
-/// Where an interval's ends are cut from the distribution of the resampled statistic.
+/// The rule by which an interval's ends are cut from the distribution of the resampled statistic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ends {
     /// Bias-corrected and accelerated (BCa, Efron 1987): moves the cuts where the statistic is
@@ -15,11 +15,11 @@ pub enum Ends {
     Percentile,
 }
 
-/// How to resample. The default is 10,000 resamples, level 0.95, seed 0 and [`Ends::Bca`].
+/// Options of resampling. The default is 10,000 resamples, level 0.95, seed 0 and [`Ends::Bca`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bootstrap {
-    /// How many resamples; 10,000 put an error of about 0.2 % on the interval's tails. Costs one
-    /// evaluation of the statistic and 8 bytes each.
+    /// Number of resamples; 10,000 put an error of about 0.2 % on the interval's tails. Costs
+    /// one evaluation of the statistic and 8 bytes each.
     pub resamples: usize,
     /// Confidence level, above 0 and below 1.
     pub level: f64,
@@ -161,7 +161,7 @@ pub fn bootstrap_blocks(
     })
 }
 
-/// What BCa asks of the values as they were measured.
+/// Statistics that BCa needs of the values as they were measured.
 struct Original {
     /// Their statistic.
     estimate: f64,

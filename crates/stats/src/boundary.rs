@@ -1,4 +1,4 @@
-//! How wide an interval must be so that it may be looked at several times.
+//! Width that an interval must have so that it may be looked at several times.
 //!
 //! Whoever looks at growing data until the interval suits him finds intervals that leave out the
 //! truth more often than they say. Pocock (1977) widens all of them alike, so that all looks together

@@ -13,7 +13,7 @@ pub const MIN_PAIRS_FOR_VERDICT: usize = 5;
 /// is twice the band is wrong in one of nine experiments; by 25 pairs, in one of 40.
 pub const FEW_PAIRS: usize = 12;
 
-/// How the interval of a comparison is made.
+/// Method that makes the interval of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IntervalMethod {
     /// [`bootstrap`] of the pairs: follows skewed noise, too narrow with few pairs.
@@ -25,14 +25,14 @@ pub enum IntervalMethod {
     SignedRank,
 }
 
-/// How to compare. The default is a band of 0.03, [`IntervalMethod::Bootstrap`] and
+/// Options of a comparison. The default is a band of 0.03, [`IntervalMethod::Bootstrap`] and
 /// [`Bootstrap::default`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CompareOptions {
     /// Log-ratios from −`band` to +`band` count as equal (0.03: about ± 3 %). A difference that
     /// nobody would notice is no reason to switch protocols.
     pub band: f64,
-    /// How the interval is made.
+    /// Method that makes the interval.
     pub interval: IntervalMethod,
     /// Level of the interval, and how to resample for it.
     pub bootstrap: Bootstrap,
@@ -48,7 +48,7 @@ impl Default for CompareOptions {
     }
 }
 
-/// Who takes less time.
+/// The one that takes less time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Winner {
     /// The first, beyond the band, and the interval leaves out 0.
@@ -64,7 +64,7 @@ pub enum Winner {
 /// Result of [`compare`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Comparison {
-    /// How many pairs.
+    /// Number of pairs.
     pub n: usize,
     /// Hodges–Lehmann estimate of ln(second / first): below 0 the second is faster.
     pub estimate: f64,

@@ -12,7 +12,7 @@ use crate::isotonic::non_increasing;
 use crate::resample::Resampler;
 use crate::scale::Scale;
 
-/// What was measured at one place of the axis.
+/// Measurements at one place of the axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CrossoverPoint {
     /// The place, in a unit of the caller's choice: as one-way delay in milliseconds, or loss in per
@@ -32,14 +32,14 @@ pub enum Trend {
     FirstGains,
 }
 
-/// How to look for a crossover. The default is [`Bootstrap::default`], a linear scale and
-/// [`Trend::SecondGains`].
+/// Options of the search for a crossover. The default is [`Bootstrap::default`], a linear scale
+/// and [`Trend::SecondGains`].
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct CrossoverOptions {
     /// Level of the interval, and how to resample for it. The interval is always the percentiles'
     /// ([`Ends::Percentile`](crate::Ends)): a place beyond the range has no number to correct.
     pub bootstrap: Bootstrap,
-    /// How to interpolate between neighbouring points.
+    /// Scale on which to interpolate between neighbouring points.
     pub scale: Scale,
     /// The one assumption about the curve.
     pub trend: Trend,
@@ -72,9 +72,9 @@ pub enum Crossover {
     None {
         /// Share of resamples that had no crossing either, 0 to 1.
         share_of_resamples_without: f64,
-        /// Who the curve says is faster everywhere: [`Winner::First`], [`Winner::Second`], or
-        /// [`Winner::Tie`] when it is zero everywhere. A sign alone, no test: look at the
-        /// comparison of each point before believing it.
+        /// The one that the curve says is faster everywhere: [`Winner::First`],
+        /// [`Winner::Second`], or [`Winner::Tie`] when it is zero everywhere. A sign alone, no
+        /// test: look at the comparison of each point before believing it.
         winner: Winner,
         /// Interval of the place, if there is one: as of [`Crossover::At`], and open at the end behind
         /// which the curve says that it lies.
@@ -178,7 +178,7 @@ pub fn crossovers_at(
     Some(levels.iter().zip(resampled).map(of_level).collect())
 }
 
-/// Where a fitted curve passes a level.
+/// Place where a fitted curve passes a level.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Passage {
     /// The place, with straight lines between the points; infinite beyond the range.
@@ -348,7 +348,7 @@ fn percentiles(places: impl Iterator<Item = f64>, options: &Bootstrap) -> Interv
     }
 }
 
-/// Who a curve that does not pass `level` is for.
+/// Returns the winner by a curve that does not pass `level`.
 fn sign(fit: &[f64], level: f64) -> Winner {
     if fit.iter().any(|value| *value > level) {
         Winner::First

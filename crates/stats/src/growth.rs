@@ -1,4 +1,4 @@
-//! How a protocol's time grows with the delay: the slope that explains a crossover.
+//! Growth of a protocol's time with the delay: the slope that explains a crossover.
 //!
 //! The protocol whose time grows faster needs more round trips; the other wins beyond some delay.
 //! Slopes by Theil and Sen (the median of the slopes between all pairs of points), which a stray cell
@@ -16,7 +16,7 @@ pub const MAX_SLOPE_POINTS: usize = 4_096;
 /// A straight line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Line {
-    /// How much y grows for one unit of x.
+    /// Growth of y for one unit of x.
     pub slope: f64,
     /// y at x = 0.
     pub at_zero: f64,
@@ -110,9 +110,9 @@ pub struct GrowthPoint {
 /// Result of [`growth`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Growth {
-    /// How the first's time grows.
+    /// Growth of the first's time.
     pub first: Line,
-    /// How the second's time grows.
+    /// Growth of the second's time.
     pub second: Line,
     /// The second's slope less the first's.
     pub difference: f64,
@@ -120,7 +120,7 @@ pub struct Growth {
     pub difference_interval: Interval,
 }
 
-/// How the time of each protocol grows along the axis, and whether one grows faster.
+/// Returns how the time of each protocol grows along the axis, and whether one grows faster.
 ///
 /// Per place and protocol the Hodges–Lehmann estimate of its times, through them the line of Theil and
 /// Sen. The intervals are percentiles of lines through resampled blocks; both protocols' times of

@@ -62,7 +62,7 @@ fn nth_sum_after(sorted: &[f64], previous: f64, rank: usize) -> f64 {
     if count >= rank { previous } else { next }
 }
 
-/// How many sums `x[i] + x[j]`, i ≤ j, are at most `limit`, and the smallest one above it.
+/// Returns how many sums `x[i] + x[j]`, i ≤ j, are at most `limit`, and the smallest one above it.
 ///
 /// Rounding keeps sums in order, so one pass with two fingers counts exactly.
 fn sums_up_to(sorted: &[f64], limit: f64) -> (usize, f64) {

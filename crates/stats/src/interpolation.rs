@@ -6,7 +6,7 @@
 
 use crate::comparison::Winner;
 
-/// Where the lines between means cross.
+/// Place where the lines between means cross.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PlainCrossing {
     /// The place, in the unit of the axis.

@@ -1,6 +1,6 @@
 //! The null arm: one protocol measured against itself.
 //!
-//! Its true difference is 0, so its intervals tell whether the intervals of the same run can be
+//! The true difference is 0, so its intervals tell whether the intervals of the same run can be
 //! believed. A 95 % interval leaves 0 out in one of 20 cells by luck alone; a run is suspect when
 //! there are more of them than luck explains.
 
@@ -11,7 +11,7 @@ use statrs::distribution::{Binomial, DiscreteCDF};
 /// Chance below which the flags of a whole run are no luck any more.
 const SUSPECT_BELOW: f64 = 0.01;
 
-/// What the null arm of one cell says.
+/// Result of the null arm of one cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NullCell {
     /// The arm compared with itself, with the signed-rank interval.
@@ -47,7 +47,7 @@ pub fn check_null(log_ratios: &[f64], level: f64) -> Option<NullCell> {
     })
 }
 
-/// What the null arms of all cells of a run say together.
+/// Result of the null arms of all cells of a run together.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NullArm {
     /// Cells that were checked.

@@ -25,7 +25,7 @@ pub struct Shift {
     pub p: f64,
 }
 
-/// How far `to` lies above `from`.
+/// Returns how far `to` lies above `from`.
 ///
 /// The interval keeps `level` whatever the distribution when both samples have the same shape; it is
 /// exact up to 2,500 pairs of values, then the normal approximation, rounded outwards. p is what
@@ -90,8 +90,8 @@ fn nth_difference(a: &[f64], b: &[f64], rank: usize) -> f64 {
     from_ordered(low) + 0.0
 }
 
-/// How many differences b − a are at most `limit`: rounding keeps them in order, so one pass with
-/// two fingers counts exactly.
+/// Returns how many differences b − a are at most `limit`: rounding keeps them in order, so one
+/// pass with two fingers counts exactly.
 fn differences_up_to(a: &[f64], b: &[f64], limit: f64) -> usize {
     let mut end = 0;
     let of_value = |value: &f64| {
@@ -103,7 +103,7 @@ fn differences_up_to(a: &[f64], b: &[f64], limit: f64) -> usize {
     a.iter().map(of_value).sum()
 }
 
-/// How many differences lie outside an interval at each end.
+/// Returns how many differences lie outside an interval at each end.
 fn differences_left_out(n: usize, m: usize, tail: f64) -> Option<usize> {
     if n * m <= EXACT_INTERVAL_UP_TO {
         let mut below = 0.0;

@@ -1,4 +1,4 @@
-//! How the places along an axis are spaced for interpolation.
+//! Spacing of the places along an axis, for interpolation.
 
 /// Spacing of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -1,4 +1,4 @@
-//! When a cell has been measured often enough.
+//! The stopping rule: when a cell has been measured often enough.
 //!
 //! A number of pairs fixed beforehand wastes transfers on clear cells and leaves close ones open. So a
 //! cell is looked at a few times, at numbers of pairs fixed beforehand, and left when its interval is
@@ -19,16 +19,16 @@ use crate::comparison::{
 /// Most looks: more hardly save pairs, but widen the interval.
 pub const MAX_LOOKS: usize = 20;
 
-/// When to look, and when to stop.
+/// Options of the stopping rule: when to look, and when to stop.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SequentialOptions {
     /// Pairs at the first look; at least [`FEW_PAIRS`].
     pub min_pairs: usize,
     /// Pairs at the last look, when the cell is left whatever it says.
     pub max_pairs: usize,
-    /// How many looks, 1 to [`MAX_LOOKS`]; between the first and the last the number of pairs grows
-    /// by about the same factor from look to look. Each look more widens the interval: by 11, 17,
-    /// 20 and 23 % for two, three, four and five looks at equal steps.
+    /// Number of looks, 1 to [`MAX_LOOKS`]; between the first and the last the number of pairs
+    /// grows by about the same factor from look to look. Each look more widens the interval: by 11,
+    /// 17, 20 and 23 % for two, three, four and five looks at equal steps.
     pub looks: usize,
     /// Log-ratios from −`band` to +`band` count as equal.
     pub band: f64,
@@ -58,7 +58,7 @@ impl SequentialOptions {
     }
 }
 
-/// What to do with a cell.
+/// The next step with a cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Step {
     /// Measure so many more pairs, then ask again.
@@ -144,8 +144,9 @@ impl Sequential {
         self.level_of_each_look
     }
 
-    /// What to do with a cell whose pairs so far gave `log_ratios`. Between two looks it always
-    /// asks for the pairs up to the next one: nothing is decided on data that were peeked at.
+    /// Returns what to do with a cell whose pairs so far gave `log_ratios`. Between two looks
+    /// it always asks for the pairs up to the next one: nothing is decided on data that were
+    /// peeked at.
     ///
     /// `None` when a log-ratio is not finite.
     #[must_use]

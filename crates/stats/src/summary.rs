@@ -3,10 +3,11 @@
 use crate::bootstrap::Interval;
 use statrs::distribution::{Binomial, DiscreteCDF};
 
-/// What [`summarize`] says of a sample; every value in the sample's own unit unless said otherwise.
+/// Statistics of a sample, by [`summarize`]; every value in the sample's own unit unless said
+/// otherwise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Summary {
-    /// How many values.
+    /// Number of values.
     pub n: usize,
     /// Arithmetic mean.
     pub mean: f64,

@@ -52,14 +52,14 @@ pub fn wilcoxon_signed_rank(differences: &[f64]) -> Option<Wilcoxon> {
     Some(Wilcoxon { statistic, p })
 }
 
-/// The interval that belongs to the signed-rank test and the Hodges–Lehmann estimate: all values μ
-/// for which the test of `differences` − μ gives no p below 1 − `level` (Tukey 1949).
+/// Returns the interval that belongs to the signed-rank test and the Hodges–Lehmann estimate: all
+/// values μ for which the test of `differences` − μ gives no p below 1 − `level` (Tukey 1949).
 ///
-/// It draws no random number and promises `level` for **any** distribution that is symmetric about
-/// its middle, at every n; so it does for the log-ratios of two systems that are really the same
-/// (the null arm), which are symmetric about 0 whatever the noise. It is exact up to 120
-/// differences, beyond that the normal approximation, rounded outwards. Ties make it wider, never
-/// narrower.
+/// The interval draws no random number and promises `level` for **any** distribution that is
+/// symmetric about its middle, at every n; so it does for the log-ratios of two systems that are
+/// really the same (the null arm), which are symmetric about 0 whatever the noise. It is exact up
+/// to 120 differences, beyond that the normal approximation, rounded outwards. Ties make it wider,
+/// never narrower.
 ///
 /// `None` when n is too small for the level (below 6 for 0.95, 8 for 0.99), when a difference is not
 /// finite, or when the level is not between 0 and 1.
@@ -88,8 +88,8 @@ pub fn signed_rank_interval(differences: &[f64], level: f64) -> Option<Interval>
     })
 }
 
-/// How many of the n(n+1)/2 averages lie outside at each end: the largest k with
-/// P(rank sum < k) ≤ `tail`, but one less, as the end itself belongs to the interval.
+/// Returns how many of the n(n+1)/2 averages lie outside at each end: the largest k with P(rank
+/// sum < k) ≤ `tail`, but one less, as the end itself belongs to the interval.
 fn averages_left_out(n: usize, tail: f64) -> Option<usize> {
     if n <= EXACT_INTERVAL_UP_TO {
         let ranks: Vec<usize> = (1..=n).collect();

@@ -117,7 +117,7 @@ const TRUTHS: [(&str, Truth); 4] = [
     }),
 ];
 
-/// Where the truth passes `level`, by halving.
+/// Returns the place where the truth passes `level`, by halving.
 fn place_of(truth: Truth, level: f64) -> f64 {
     let (mut low, mut high) = (0.0, 100.0);
     for _ in 0..60 {
@@ -138,8 +138,8 @@ fn interval_of(found: &Crossover) -> Interval {
     }
 }
 
-/// How many of 100 runs over a grid, of 12 pairs at each delay, have the true places of the crossing and of
-/// a lead of 3 % in their intervals.
+/// Returns how many of 100 runs over a grid, of 12 pairs at each delay, have the true places of the
+/// crossing and of a lead of 3 % in their intervals.
 fn covered(truth: Truth, delays: &[f64]) -> [usize; 2] {
     let levels = [0.0, -0.03];
     let mut covered = [0; 2];

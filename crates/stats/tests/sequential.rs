@@ -6,7 +6,7 @@ mod noise;
 use altway_stats::{NullArm, Sequential, SequentialOptions, Step, Winner, check_null};
 use noise::{Noise, Shape};
 
-/// How a cell ended.
+/// Result of a cell.
 struct Ended {
     pairs: usize,
     covered: bool,
@@ -74,7 +74,7 @@ fn intervals_of_symmetric_noise_keep_their_level_wherever_measuring_stops() {
     }
 }
 
-/// Its promise rests on symmetry; this is what remains without.
+/// The promise of the intervals rests on symmetry; this is what remains without.
 #[test]
 fn intervals_of_skewed_noise_lose_little() {
     for (truth, scale) in [(0.0, 0.05), (0.0, 0.1), (-0.1, 0.1), (0.3, 0.2)] {

@@ -4,14 +4,14 @@ use super::*;
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// How trials are made. The second treatment takes `effect` off ln of the time.
+/// Settings by which trials are made. The second treatment takes `effect` off ln of the time.
 #[derive(Clone, Copy)]
 struct World {
     units: u64,
     effect: f64,
     /// Share of units for which chance decides.
     held: f64,
-    /// What is wrong with the prediction of each treatment.
+    /// Error of the prediction of each treatment.
     bias: [f64; 2],
 }
 

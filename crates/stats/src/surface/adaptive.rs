@@ -12,7 +12,7 @@ use super::grid::Grid;
 use super::kriging::{Kriging, Observation};
 use statrs::distribution::{ContinuousCDF, Normal};
 
-/// How to sample.
+/// Options of adaptive sampling.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AdaptiveOptions {
     /// A cell is settled when one of the two is surely not slower by more than this log-ratio. Half
@@ -54,13 +54,13 @@ impl AdaptiveOptions {
         level && counts && self.band.is_finite() && self.band >= 0.0
     }
 
-    /// How many standard deviations an interval of the level reaches to each side.
+    /// Returns how many standard deviations an interval of the level reaches to each side.
     fn reach(&self) -> f64 {
         Normal::standard().inverse_cdf(f64::midpoint(1.0, self.level))
     }
 }
 
-/// What to do next.
+/// The next step of the sampling.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
     /// Measure [`AdaptiveOptions::pairs_at_once`] pairs in each of these cells, the least sure first.
@@ -79,7 +79,7 @@ pub enum AdaptiveStop {
     Exhausted,
 }
 
-/// What is known of a cell, from its own pairs and its neighbours'.
+/// Knowledge of a cell, from its own pairs and its neighbours'.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CellOutlook {
     /// Estimate of ln(second / first).
@@ -92,8 +92,8 @@ pub struct CellOutlook {
     pub settled: bool,
 }
 
-/// What is known of each cell of a grid; `None` when no cell has pairs or the options are out of
-/// range.
+/// Returns what is known of each cell of a grid; `None` when no cell has pairs or the options
+/// are out of range.
 #[must_use]
 pub fn outlook(grid: &Grid, options: &AdaptiveOptions) -> Option<Vec<CellOutlook>> {
     let model = Kriging::fit(&observations(grid)).filter(|_| options.is_valid())?;

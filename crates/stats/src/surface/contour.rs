@@ -20,7 +20,8 @@ pub struct Point {
 pub struct Polyline {
     /// The corners in order, no two neighbours the same; at least two.
     pub points: Vec<Point>,
-    /// It returns from the last corner to the first. An open line ends at the border of the grid.
+    /// True if the line returns from the last corner to the first. An open line ends at the border
+    /// of the grid.
     pub closed: bool,
 }
 
@@ -67,7 +68,7 @@ struct Edge {
     upright: bool,
 }
 
-/// Where the line goes from an edge: into one square, or into the two that share the edge.
+/// Edges to which the line goes from an edge: into one square, or into the two that share the edge.
 type Neighbours = BTreeMap<Edge, Vec<Edge>>;
 
 struct Nodes<'a> {

@@ -1,4 +1,5 @@
-//! What a surface might have been with other luck: its values at the nodes of a grid, many times.
+//! Surfaces as they might have been with other luck: their values at the nodes of a grid, many
+//! times.
 
 use super::grid::Grid;
 use super::kriging::{Kriging, Observation};

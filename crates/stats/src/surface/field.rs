@@ -6,7 +6,7 @@ use super::region::regions;
 use crate::bootstrap::Interval;
 use crate::comparison::gain;
 
-/// What is known at one place of a surface; log-ratios ln(second / first).
+/// Knowledge of one place of a surface; log-ratios ln(second / first).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Place {
     /// The estimate: below 0 the second is faster.
@@ -39,17 +39,17 @@ pub struct Field {
     pub(super) x: GridAxis,
     pub(super) y: GridAxis,
     pub(super) places: Vec<Place>,
-    /// Of the band.
+    /// Level of the band.
     pub(super) level: f64,
 }
 
-/// Where the winner changes along one axis of a [`Field`].
+/// Place where the winner changes along one axis of a [`Field`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FieldCrossing {
     /// Place where the estimate is zero.
     pub x: f64,
-    /// How far the band is open to both sides of it; infinite where it is still open at the end of
-    /// the measured range.
+    /// Stretch on which the band is open, to both sides of it; infinite where it is still open at
+    /// the end of the measured range.
     pub interval: Interval,
 }
 
@@ -113,7 +113,7 @@ impl Field {
         &self.places
     }
 
-    /// What is known at a place; `None` outside the measured range.
+    /// Returns what is known at a place; `None` outside the measured range.
     #[must_use]
     pub fn at(&self, x: f64, y: f64) -> Option<Place> {
         let (column, right) = self.x.locate(x)?;
@@ -142,10 +142,11 @@ impl Field {
         })
     }
 
-    /// Place where the estimate changes its sign along the first axis, `y` held fast, and how far to both
-    /// sides it stays open who is faster. None outside the measured range.
+    /// Returns the places where the estimate changes its sign along the first axis, `y` held fast, and
+    /// how far to both sides it stays open who is faster. Empty outside the measured range.
     ///
-    /// Of a grid with a single row it is the crossover, with as many cells measured as there were.
+    /// For a grid with a single row this is the crossover, with as many cells measured as there
+    /// were.
     #[must_use]
     pub fn crossings_at(&self, y: f64) -> Vec<FieldCrossing> {
         let spaced = |x: &f64| Some((self.x.scale().apply(*x), self.at(*x, y)?));

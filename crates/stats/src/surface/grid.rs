@@ -33,7 +33,7 @@ impl GridAxis {
         &self.places
     }
 
-    /// How it is spaced.
+    /// Returns the scale on which it is spaced.
     #[must_use]
     pub fn scale(&self) -> Scale {
         self.scale
@@ -163,7 +163,7 @@ impl Grid {
         })
     }
 
-    /// How many pairs all cells have together.
+    /// Returns how many pairs all cells have together.
     #[must_use]
     pub fn pairs(&self) -> usize {
         self.cells.iter().map(Vec::len).sum()

@@ -20,7 +20,7 @@ const PLANE: f64 = 1.0;
 /// Models whose weight is below this share of the best one's are left out.
 const LEAST_WEIGHT: f64 = 1e-3;
 
-/// What is known of one measured cell.
+/// Measurement of one cell.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Observation {
     /// The place.
@@ -31,7 +31,7 @@ pub(super) struct Observation {
     pub(super) variance: f64,
 }
 
-/// What the surface is at one place.
+/// Prediction of the surface at one place.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Prediction {
     pub(super) mean: f64,
@@ -125,7 +125,7 @@ fn shapes(observations: &[Observation]) -> Vec<Shape> {
     shapes
 }
 
-/// How the surface varies from place to place.
+/// Shape of the surface's variation from place to place.
 #[derive(Debug, Clone, Copy)]
 struct Shape {
     lengths: (f64, f64),

@@ -1,8 +1,8 @@
 //! The line on which neither of two is faster, and how sure its course is.
 //!
-//! What one axis calls a crossover: on one side of the line the first wins, on the other the second.
-//! Within its band the measurements leave open who does; a server that knows its client's place to be
-//! inside had better not switch (the zone of indifference).
+//! The counterpart of one axis's crossover: on one side of the line the first wins, on the other the
+//! second. Within its band the measurements leave open who does; a server that knows its client's
+//! place to be inside had better not switch (the zone of indifference).
 
 use super::contour::Polyline;
 use super::ensemble::Ensemble;
@@ -13,7 +13,7 @@ use crate::bootstrap::Bootstrap;
 /// Most steps between neighbouring places of an axis in a [`Field`].
 pub const MAX_REFINEMENT: usize = 32;
 
-/// What the band of a zero line promises.
+/// Promise of the band of a zero line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Band {
     /// At each place by itself: percentiles of the ensemble there. For a decision about one place.
@@ -25,8 +25,8 @@ pub enum Band {
     Simultaneous,
 }
 
-/// How to find a zero line. The default is 2,000 resamples at level 0.95, eight steps and
-/// [`Band::Pointwise`].
+/// Options of the search for a zero line. The default is 2,000 resamples at level 0.95, eight
+/// steps and [`Band::Pointwise`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ZeroLineOptions {
     /// Number of surfaces in the ensemble, level of the band and seed. Costs, per resample, an
@@ -35,7 +35,7 @@ pub struct ZeroLineOptions {
     /// Steps of the field between neighbouring places of each axis, 1 to [`MAX_REFINEMENT`]: what
     /// makes the band's borders smooth.
     pub refinement: usize,
-    /// What the band promises.
+    /// Promise of the band.
     pub band: Band,
 }
 
@@ -151,8 +151,8 @@ fn traced(grid: &Grid, ensemble: &Ensemble, options: &ZeroLineOptions) -> ZeroLi
     }
 }
 
-/// How much of the range between the cells' places the bilinear surface through `cells` lies above
-/// zero: exact along the rows of a fine grid, by the trapezoid rule across them.
+/// Returns how much of the range between the cells' places the bilinear surface through `cells`
+/// lies above zero: exact along the rows of a fine grid, by the trapezoid rule across them.
 fn share_above(grid: &Grid, cells: &[f64]) -> f64 {
     const ROWS: usize = 8;
     let columns = grid.x().places().len();
@@ -179,7 +179,7 @@ fn share_above(grid: &Grid, cells: &[f64]) -> f64 {
     share
 }
 
-/// How much of a straight line from `a` to `b` lies above zero.
+/// Returns how much of a straight line from `a` to `b` lies above zero.
 fn part_above(a: f64, b: f64) -> f64 {
     match (a > 0.0, b > 0.0) {
         (true, true) => 1.0,

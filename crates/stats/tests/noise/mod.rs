@@ -24,7 +24,7 @@ impl Shape {
     /// All of them.
     pub(crate) const ALL: [Self; 4] = [Self::Normal, Self::HeavyTails, Self::Losses, Self::Skewed];
 
-    /// Where the middle of the shape lies that the Hodges–Lehmann estimate aims at.
+    /// Returns where the middle of the shape lies that the Hodges–Lehmann estimate aims at.
     pub(crate) fn middle(self) -> f64 {
         match self {
             // Median of the mean of two exponential values, less their mean 1.

@@ -18,7 +18,7 @@ pub(crate) struct Study {
     origin: f64,
     by_delay: f64,
     by_loss: f64,
-    /// How much the delay's part is bent: 0 is straight.
+    /// Degree to which the delay's part is bent: 0 is straight.
     bend: f64,
     /// Noise of a pair without loss and what the highest loss adds to it.
     noise: (f64, f64),
@@ -104,7 +104,8 @@ pub(crate) fn adaptively(study: &Study, options: &AdaptiveOptions, seed: u64) ->
     grid
 }
 
-/// Whether the whole true line lies in the band; how many of its places do, and of how many.
+/// Returns whether the whole true line lies in the band; how many of its places do, and of how
+/// many.
 pub(crate) fn truth_inside(study: &Study, found: &ZeroLine) -> (bool, u32, u32) {
     let losses = (0..=50).map(|i| f64::from(i) / 10.0);
     let line = losses.filter_map(|loss| Some((study.crossing(loss)?, loss)));
