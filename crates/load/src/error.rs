@@ -15,21 +15,21 @@ pub enum Error {
     /// The text is no URL.
     #[error("`{url}` is not a URL")]
     Url {
-        /// What was given.
+        /// The text that was given.
         url: String,
-        /// What the URL grammar says.
+        /// Error of the URL grammar.
         source: url::ParseError,
     },
     /// The URL is one, but not of a thing that HTTP can fetch.
     #[error("cannot fetch `{url}`: expected http://HOST/ or https://HOST/, without a user name")]
     NotHttp {
-        /// What was given.
+        /// The text that was given.
         url: String,
     },
     /// HTTP/3 was asked for without TLS, which QUIC always has (RFC 9001).
     #[error("cannot fetch `{url}` over HTTP/3: it needs https")]
     Http3NeedsHttps {
-        /// What was given.
+        /// The text that was given.
         url: String,
     },
     /// More than one stream on an HTTP/1.1 connection: pipelining is not done.
@@ -56,7 +56,7 @@ pub enum Error {
         /// The protocol that was asked for.
         asked: Protocol,
     },
-    /// What was to be fetched together can't be.
+    /// The parts of a visit can't be fetched together.
     #[error("the visit can't be made")]
     Visit {
         /// Why.
@@ -73,7 +73,7 @@ pub enum Error {
     Resolve {
         /// The name.
         host: String,
-        /// What the resolver says.
+        /// Error of the resolver.
         source: io::Error,
     },
     /// The file of CA certificates cannot be read.
@@ -81,7 +81,7 @@ pub enum Error {
     CaFile {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Fault that was found in it.
         source: rustls::pki_types::pem::Error,
     },
     /// There is no usable CA certificate where they should be.
@@ -96,9 +96,9 @@ pub enum Error {
     /// No timer or socket is to be had from this machine.
     #[error("cannot set up {what}")]
     Setup {
-        /// What was wanted.
+        /// The thing that was wanted, with its article.
         what: &'static str,
-        /// What the kernel says.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// The peer or the path: no attempt to connect ever succeeded. Each is a record.

@@ -26,7 +26,7 @@ pub(crate) struct Exchanges<'r, 'a, Id> {
     unsendable: bool,
 }
 
-/// Whether further requests may be sent.
+/// State of a connection that tells whether further requests may be sent.
 #[derive(Debug, PartialEq, Eq)]
 enum State {
     Open,
@@ -103,7 +103,7 @@ impl<'r, 'a, Id: Copy + Ord> Exchanges<'r, 'a, Id> {
         }
     }
 
-    /// What the request on the stream is for.
+    /// Returns the ticket of the request on the stream.
     pub(crate) fn ticket(&self, stream: Id) -> Option<Ticket> {
         self.in_flight.get(&stream).map(|it| it.due.ticket)
     }

@@ -49,7 +49,7 @@ const FRAMES: Rate = Rate {
     per_second: 1 << 20,
 };
 
-/// What is read at once. Shared by all connections, so that an idle one holds none.
+/// Bytes that are read at once. Shared by all connections, so that an idle one holds none.
 const INBOUND_BYTES: usize = 64 << 10;
 
 /// Sends `first` and keeps the connection's streams busy until it closes or the tickets run out.
@@ -111,7 +111,7 @@ struct Connection<'r, 'a> {
     exchanges: Exchanges<'r, 'a, StreamId>,
     /// Rings at the next time-out or before.
     timer: Pin<Box<Sleep>>,
-    /// What the server's GOAWAY said.
+    /// Error code of the server's GOAWAY.
     said_goodbye: Option<Code>,
     /// The last stream opened before the server said how many it allows.
     unasked: Option<StreamId>,

@@ -5,7 +5,7 @@
 //! each. It never falls back to another protocol: one is offered, and an answer over another is an
 //! error.
 //!
-//! What the times mean:
+//! Meaning of the times:
 //! - They count from when the request was due: when its stream was free (closed loop), or when the
 //!   rate says (open loop). The request that opens a connection counts its set-up too.
 //! - Connection set-up is from the socket call to the end of the TLS or QUIC handshake. Names are
@@ -80,7 +80,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use std::time::{Duration, Instant};
 
-/// What requests call themselves.
+/// Value of the requests' `User-Agent`.
 const USER_AGENT: &str = concat!("altway-load/", env!("CARGO_PKG_VERSION"));
 
 /// Does what `options` say, calls `on_record` for each request when it has ended, and returns the

@@ -1,4 +1,4 @@
-//! What a run is to do. Every value is valid by type, so nothing is left to refuse later on but
+//! Options of a run. Every value is valid by type, so nothing is left to refuse later on but
 //! what the machine and the network say.
 
 use crate::Error;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use url::{Host, Url};
 
-/// What to fetch, over what, how often and how many at once.
+/// Options of a run: what to fetch, over what, how often and how many at once.
 ///
 /// [`Options::new`] gives a single request on a single connection; the rest is set by field.
 #[derive(Debug, Clone)]
@@ -40,7 +40,7 @@ pub struct Options {
     /// whether or not earlier ones have been answered, and each is timed from the moment it was
     /// due. Default none: closed loop, a stream sends its next request when its last is answered.
     ///
-    /// When every stream is busy at that moment the request waits for one, and the wait counts.
+    /// A request that finds every stream busy at that moment waits for one, and the wait counts.
     pub rate: Option<NonZeroU32>,
     /// The time over which the connections begin, evenly spaced, each busy from then on. Default zero:
     /// all at once, more than some servers accept. A connection that finds nothing left to send is not
@@ -54,7 +54,7 @@ pub struct Options {
     pub qlog: Option<Qlog>,
 }
 
-/// What browsers open to one origin over HTTP/1.1.
+/// Number of connections that browsers open to one origin over HTTP/1.1.
 const HTTP1_CONNECTIONS: NonZeroU32 = NonZeroU32::new(6).expect("six");
 
 impl Options {
@@ -170,13 +170,13 @@ impl Options {
         Ok(self)
     }
 
-    /// What is fetched instead of the URL, if it is a visit.
+    /// Returns what is fetched instead of the URL, if it is a visit.
     #[must_use]
     pub fn visit(&self) -> Option<&Visit> {
         self.visit.as_ref()
     }
 
-    /// What is fetched.
+    /// Returns the URL that is fetched.
     #[must_use]
     pub fn url(&self) -> &Url {
         &self.url
@@ -225,7 +225,7 @@ impl Options {
     }
 }
 
-/// When a run ends.
+/// Condition on which a run ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
     /// After exactly this many requests, failed ones included.

@@ -1,4 +1,4 @@
-//! What the streams of a run share: what to fetch, the tickets, and where records go.
+//! State that the streams of a run share: what to fetch, the tickets, and where records go.
 
 use crate::error::Failure;
 use crate::options::{Options, Stop};
@@ -25,7 +25,7 @@ pub(crate) struct Job {
     pub(crate) streams: u32,
     pub(crate) quic_version: Version,
     pub(crate) timeout: Duration,
-    /// What is requested, by the ticket's item: a GET of an absolute URI without a fragment.
+    /// Heads of the requests, by the ticket's item: a GET of an absolute URI without a fragment.
     heads: Vec<Request<()>>,
     pub(crate) host: String,
     /// At least one; tried in order.
@@ -38,9 +38,9 @@ pub(crate) struct Job {
     pub(crate) alt_svc_port: Option<u16>,
     /// Each request has a connection of its own.
     pub(crate) new_connections: bool,
-    /// Of several connections, none carries more than one request.
+    /// True if of several connections none carries more than one request.
     pub(crate) one_each: bool,
-    /// What connections remember for the next, where early data is asked for.
+    /// State that connections remember for the next, where early data is asked for.
     pub(crate) sessions: Option<Sessions>,
     pub(crate) qlog: Option<Qlog>,
 }
@@ -73,7 +73,7 @@ impl Job {
         })
     }
 
-    /// What a ticket requests.
+    /// Returns the head of a ticket's request.
     pub(crate) fn head(&self, ticket: Ticket) -> &Request<()> {
         // Of several sessions each makes the same requests.
         &self.heads[ticket.item as usize % self.heads.len()]
@@ -94,7 +94,7 @@ impl Job {
         }
     }
 
-    /// What a ticket's connection is encrypted with; `None` for an `http` URL.
+    /// Returns the TLS settings of a ticket's connection; `None` for an `http` URL.
     pub(crate) fn tls_for(&self, ticket: Ticket) -> Option<Arc<rustls::ClientConfig>> {
         match &self.learning {
             Some(learning) if self.protocol_for(ticket) == Protocol::H2 => {
@@ -194,7 +194,7 @@ async fn resolve(options: &Options) -> Result<Vec<SocketAddr>, Error> {
 pub(crate) struct Run<'a> {
     pub(crate) job: &'a Job,
     pub(crate) tickets: Tickets,
-    /// What HTTP/2 connections read into, one at a time. The others leave it empty.
+    /// Buffer that HTTP/2 connections read into, one at a time. The others leave it empty.
     pub(crate) inbound: RefCell<Vec<u8>>,
     begun: Instant,
     connections: Cell<u32>,
@@ -365,7 +365,7 @@ impl<'a> Run<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Due {
     pub(crate) ticket: Ticket,
-    /// What connection set-up took, in the request that opened the connection.
+    /// Time that connection set-up took, in the request that opened the connection.
     pub(crate) connect: Option<Duration>,
     /// Time at which it is given up.
     pub(crate) deadline: Instant,
@@ -393,7 +393,7 @@ pub(crate) struct Sent {
     pub(crate) protocol_used: Option<Protocol>,
 }
 
-/// What has come back so far.
+/// Part of an answer that has come so far.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     first_byte: Option<Instant>,
@@ -442,7 +442,7 @@ impl Answer {
     }
 }
 
-/// What the field says, if it says a number.
+/// Returns the number that the field gives, if it gives one.
 pub(crate) fn content_length(headers: &HeaderMap) -> Option<u64> {
     let value = headers.get(header::CONTENT_LENGTH)?;
     value.to_str().ok()?.parse().ok()
@@ -452,7 +452,8 @@ fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Of all threads of this process since it began; 0 where the kernel doesn't say.
+/// Returns the switches of all threads of this process since it began; 0 where the kernel doesn't
+/// say.
 fn involuntary_context_switches() -> u64 {
     let usage = getrusage(UsageWho::RUSAGE_SELF);
     usage.map_or(0, |usage| {

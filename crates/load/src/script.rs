@@ -48,7 +48,7 @@ impl Script {
         self.release(now, |after| after == After::FirstByteOf(item));
     }
 
-    /// It ended, with or without an answer: nothing waits for it any more.
+    /// Takes note that a request ended, with or without an answer: nothing waits for it any more.
     pub(crate) fn on_end(&mut self, item: u32, now: Instant) {
         self.ended += 1;
         self.release(now, |after| after.item() == item);

@@ -1,4 +1,4 @@
-//! What a whole run came to: counts, rates and percentiles, from its records.
+//! Summary of a whole run: counts, rates and percentiles, from its records.
 
 use altway_http3::Version;
 use altway_record::{Protocol, RequestRecord};
@@ -60,17 +60,17 @@ pub struct LoadSummary {
 /// Requests that left with the first packets of their connection, by what the server did with them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EarlyDataCount {
-    /// It took them.
+    /// Requests that the server took.
     pub accepted: u64,
-    /// It refused them, and they were sent again after the hand-shake.
+    /// Requests that the server refused and that were sent again after the handshake.
     pub refused: u64,
-    /// Of those that it took: it answered status 425 (Too Early, RFC 8470), and they were sent again after
-    /// the hand-shake.
+    /// Requests among those taken that the server answered by status 425 (Too Early, RFC 8470) and that
+    /// were sent again after the handshake.
     #[serde(default)]
     pub too_early: u64,
 }
 
-/// How often an error occurred.
+/// Number of times that an error occurred.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorCount {
     /// The records' error text, or [`OTHER_ERRORS`].
@@ -117,7 +117,7 @@ pub(crate) struct Tally {
     total: Times,
 }
 
-/// What the run knows beside its records.
+/// Facts of the run that stand beside its records.
 #[derive(Default)]
 pub(crate) struct Circumstances {
     pub(crate) unsent: u64,

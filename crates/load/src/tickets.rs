@@ -1,4 +1,4 @@
-//! Who may send the next request, and when.
+//! Tickets: who may send the next request, and when.
 //!
 //! Every stream draws a ticket for each request, so `-n` is exact however many streams there are,
 //! and an open-loop run spreads over whichever stream is free. In a visit a ticket also says which
@@ -150,7 +150,7 @@ impl Tickets {
     }
 }
 
-/// When tickets fall due: a pure function of time.
+/// Times at which tickets fall due: a pure function of time.
 pub(crate) struct Schedule {
     begun: Instant,
     stop: Stop,
@@ -168,7 +168,7 @@ pub(crate) struct Schedule {
 enum Next {
     Now(Ticket),
     At(Instant),
-    /// When something else has happened.
+    /// Later, once something else has happened.
     Later,
     Done,
 }

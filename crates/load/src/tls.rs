@@ -95,7 +95,7 @@ pub(crate) fn alpn(protocol: Protocol) -> &'static str {
 }
 
 impl Trust {
-    /// What decides on a server's certificate.
+    /// Returns the verifier of a server's certificate.
     ///
     /// # Errors
     /// The authorities can't be read, or there are none.

@@ -11,8 +11,8 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Instant;
 
-/// What the kernel holds of datagrams that this process has not yet come to read: 8 MiB are 67 ms
-/// at 1 Gbit/s. Without privilege the system's `net.core.rmem_max` limits it.
+/// Bytes of datagrams that the kernel holds until this process reads them: 8 MiB are 67 ms at 1
+/// Gbit/s. Without privilege the system's `net.core.rmem_max` limits it.
 const RECEIVE_BUFFER: usize = 8 << 20;
 
 /// Messages taken with one call, each of many datagrams: half of what a server takes, for a client
@@ -125,7 +125,7 @@ impl Driver {
             .receive(|datagram| self.endpoint.handle_datagram(now, datagram))
     }
 
-    /// What ICMP told, if it is final; else forgets it.
+    /// Returns the error that ICMP reported, if it is final; else forgets it.
     fn check(&self) -> io::Result<()> {
         match self.udp.socket().take_error()? {
             Some(error) if altway_socket::is_final(&error) => Err(error),

@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 const PAGE: &[u8] = &[b'x'; 10_000];
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What the server does with the requests of a connection, of which the first is number 1.
+/// Behaviour of the server to the requests of a connection, of which the first is number 1.
 #[derive(Clone, Copy)]
 enum Script {
     Answer,
@@ -47,7 +47,7 @@ enum Script {
     CutAt(usize),
 }
 
-/// What the server saw.
+/// Streams that the server saw.
 #[derive(Default)]
 struct Seen {
     open: AtomicUsize,

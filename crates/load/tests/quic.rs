@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 
 const PAGE: Bytes = Bytes::from_static(&[b'x'; 100_000]);
 
-/// What the server does with a request.
+/// Behaviour of the server to a request.
 #[derive(Debug, Clone, Copy)]
 enum Script {
     Answer,

@@ -24,7 +24,7 @@ use tokio_rustls::TlsAcceptor;
 
 const PAGE: &[u8] = &[b'x'; 10_000];
 
-/// What a server answers, and after what time.
+/// Answer of a server, and the time after which it is sent.
 #[derive(Clone)]
 struct Answer {
     status: u16,

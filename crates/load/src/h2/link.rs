@@ -12,7 +12,7 @@ const MAX_UNSENT: usize = 256 << 10;
 
 pub(super) struct Link {
     wire: Box<dyn Wire>,
-    /// What is said and not sent.
+    /// Frames that the engine has made and that are not sent yet.
     pub(super) output: Output,
     /// Written, but perhaps held back by TLS.
     unflushed: bool,

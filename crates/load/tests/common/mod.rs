@@ -75,7 +75,7 @@ pub(crate) async fn run(options: &Options) -> (Vec<RequestRecord>, Result<LoadSu
     (records, result)
 }
 
-/// What holds for every record of a run without failures.
+/// Asserts what holds for every record of a run without failures.
 pub(crate) fn assert_sound(records: &[RequestRecord], protocol: Protocol, bytes: u64) {
     for record in records {
         assert_eq!(record.error, None, "{record:?}");
