@@ -12,7 +12,7 @@ use crate::client::h3::Http3;
 use crate::client::tls::{Tls, is_timeout, status, tcp};
 use crate::server::{SMALL, Target};
 
-/// Its address; attackers have 127.0.0.1.
+/// Address of the bystander; attackers have 127.0.0.1.
 pub const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 /// Time from one request to the next.
 const PERIOD: Duration = Duration::from_millis(20);

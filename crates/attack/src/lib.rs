@@ -24,11 +24,11 @@ use std::time::Duration;
 
 /// An attack and the bounds of what it may cost.
 pub struct Attack {
-    /// Its name, for the command line.
+    /// Name of the attack, for the command line.
     pub name: &'static str,
     /// A sentence: who does what.
     pub about: &'static str,
-    /// Whether it has a quick form, of some 3 s at most.
+    /// True if it has a quick form, of some 3 s at most.
     pub quick: bool,
     /// The server that it is made against.
     pub setup: fn(Scale) -> Setup,
@@ -36,8 +36,8 @@ pub struct Attack {
     pub bystander: &'static [Protocol],
     /// Bound of the resident memory above idle, in bytes.
     pub memory: u64,
-    /// How long the server may keep what clients left that went without a word: over QUIC there is no telling that a
-    /// client has gone but its silence.
+    /// Time for which the server may keep what clients left that went without a word: over QUIC there is no telling
+    /// that a client has gone but its silence.
     pub lingers: Duration,
     /// The attack itself. Its connections end when it returns.
     pub run: fn(&mut Arena<'_>) -> anyhow::Result<()>,

@@ -1,4 +1,4 @@
-//! What must hold whatever clients do, and the run that finds out whether it does.
+//! Conditions that must hold whatever clients do, and the run that finds out whether they do.
 
 use std::fmt;
 use std::path::Path;
@@ -35,7 +35,7 @@ pub struct Check {
     pub bar: String,
     /// The figure found.
     pub measured: String,
-    /// Whether the figure is within the bound.
+    /// True if the figure is within the bound.
     pub met: bool,
 }
 
@@ -60,7 +60,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether every bar was met.
+    /// Returns true if every bar was met.
     #[must_use]
     pub fn is_met(&self) -> bool {
         self.checks.iter().all(|check| check.met)

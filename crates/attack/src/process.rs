@@ -1,5 +1,5 @@
-//! What a process holds, read from outside of it: memory, descriptors, processor time; and the kernel's
-//! memory for TCP.
+//! Resources that a process holds, read from outside of it: memory, descriptors, processor time; and
+//! the kernel's memory for TCP.
 
 use std::fs;
 use std::sync::Arc;

@@ -32,7 +32,7 @@ pub struct Setup {
     pub options: Vec<String>,
     /// Soft and hard limit of open files; by default the system's.
     pub max_files: Option<u64>,
-    /// Whether standard error goes into a pipe that nobody reads, instead of a file.
+    /// True if standard error goes into a pipe that nobody reads, instead of a file.
     pub unread_stderr: bool,
 }
 
@@ -57,7 +57,7 @@ pub struct Server {
 /// The address of a server and the certificate to trust.
 #[derive(Clone)]
 pub struct Target {
-    /// Its address, over TCP and UDP.
+    /// Address of the server, over TCP and UDP.
     pub address: SocketAddr,
     certificate: CertificateDer<'static>,
 }
@@ -134,7 +134,7 @@ impl Server {
         String::from_utf8_lossy(&log).into_owned()
     }
 
-    /// Whether the process still runs.
+    /// Returns true if the process still runs.
     pub fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }

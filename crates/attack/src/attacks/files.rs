@@ -109,7 +109,7 @@ fn deleted(arena: &mut Arena<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Whether a process has a file open that has no name any more.
+/// Returns true if a process has a file open that has no name any more.
 fn holds_deleted(pid: u32) -> bool {
     let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else {
         return false;

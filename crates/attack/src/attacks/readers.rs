@@ -147,7 +147,7 @@ impl Reader {
     }
 }
 
-/// Whether the server has ended the stream or the connection.
+/// Returns true if the server has ended the stream or the connection.
 fn is_over(client: &mut Http2) -> bool {
     loop {
         match client.next(Duration::from_millis(20)) {
@@ -174,7 +174,7 @@ fn is_open(tls: &mut Tls, bytes: u32) -> bool {
     matches!(taken, Ok(None)) && is_established(local.port())
 }
 
-/// Whether the socket of this port is in the state ESTABLISHED (01 in /proc/net/tcp).
+/// Returns true if the socket of this port is in the state ESTABLISHED (01 in /proc/net/tcp).
 fn is_established(port: u16) -> bool {
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap_or_default();
     let local = format!(":{port:04X}");

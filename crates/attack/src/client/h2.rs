@@ -69,13 +69,13 @@ pub struct Http2 {
 /// A frame that arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// Its type.
+    /// Type of the frame.
     pub kind: u8,
-    /// Its flags.
+    /// Flags of the frame.
     pub flags: u8,
-    /// Its stream.
+    /// Stream that the frame belongs to.
     pub stream: u32,
-    /// Its payload.
+    /// Payload of the frame.
     pub payload: Vec<u8>,
 }
 
@@ -175,7 +175,8 @@ impl Http2 {
         statuses
     }
 
-    /// Whether the server ends the connection within `wait`, by GOAWAY with an error or by closing.
+    /// Returns true if the server ends the connection within `wait`, by GOAWAY with an error or by
+    /// closing.
     pub fn is_ended(&mut self, wait: Duration) -> bool {
         let deadline = Instant::now() + wait;
         while let Some(left) = deadline.checked_duration_since(Instant::now()) {

@@ -242,7 +242,7 @@ impl Quic {
         (out, over)
     }
 
-    /// Whether the server has reset a stream, found out without reading it.
+    /// Returns true if the server has reset a stream, found out without reading it.
     pub fn is_reset(&mut self, id: StreamId) -> bool {
         let reset = self.connection.recv_stream(id).received_reset();
         !matches!(reset, Ok(None))

@@ -126,7 +126,7 @@ impl Tls {
 pub struct Ending {
     /// The bytes.
     pub bytes: Vec<u8>,
-    /// Whether the connection is over.
+    /// True if the connection is over.
     pub closed: bool,
 }
 
@@ -145,7 +145,7 @@ pub fn status(bytes: &[u8]) -> Option<u16> {
     std::str::from_utf8(code).ok()?.parse().ok()
 }
 
-/// Whether an error says that the time is over.
+/// Returns true if an error says that the time is over.
 #[must_use]
 pub fn is_timeout(error: &io::Error) -> bool {
     matches!(
