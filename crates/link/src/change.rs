@@ -1,4 +1,4 @@
-//! What is to become different about a link: the words of it, and what they do to a [`Config`].
+//! Changes of a link: their words, and what they do to a [`Config`].
 //!
 //! One language for all who change a link: the command line, a plan's schedule, the request to a
 //! running link. When a change happens, and to which link, is the caller's business.
@@ -8,7 +8,7 @@ use crate::{Config, Error, Queue};
 use std::fmt;
 use std::str::FromStr;
 
-/// What is to become different about the two directions of a link; all else stays as it is.
+/// Change of the two directions of a link; all else stays as it is.
 ///
 /// Text form: settings, separated by commas. Each is a name and a value, with `up` or `down` before
 /// it when it is meant for one direction only; of two that contradict each other the later one
@@ -55,7 +55,7 @@ pub enum ChangeError {
     /// More settings than a link has.
     #[error("{found} settings, where at most {most} make sense")]
     TooMany {
-        /// How many there are.
+        /// Number of settings.
         found: usize,
         /// [`Change::MOST_SETTINGS`].
         most: usize,
@@ -63,7 +63,7 @@ pub enum ChangeError {
     /// More changes in a row than a schedule holds.
     #[error("{found} changes in one schedule, where at most {most} fit")]
     TooManyTurns {
-        /// How many there are.
+        /// Number of changes.
         found: usize,
         /// [`Schedule::MOST_TURNS`](crate::Schedule::MOST_TURNS).
         most: usize,
@@ -74,7 +74,7 @@ pub enum ChangeError {
         setting::NAMES
     )]
     Unknown {
-        /// What was found.
+        /// The name that was found.
         name: String,
     },
     /// The value is not what the setting takes.

@@ -1,4 +1,4 @@
-//! What one direction of a link is like.
+//! Parameters of one direction of a link.
 
 use crate::{Discipline, Jitter, LossModel, Queue, Rate, Reordering};
 use altway_units::Ratio;
@@ -11,12 +11,12 @@ use std::time::Duration;
 /// queue in front of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Config {
-    /// How fast packets are serialised, in IP bits per second.
+    /// Rate at which packets are serialised, in IP bits per second.
     pub rate: Rate,
     /// The one-way delay that follows serialisation. A round trip over two such directions takes
     /// twice that.
     pub delay: Duration,
-    /// How far the delay of single packets strays from [`delay`](Self::delay).
+    /// Amount by which the delay of single packets strays from [`delay`](Self::delay).
     pub jitter: Jitter,
     /// Which packets are lost.
     pub loss: LossModel,
@@ -26,7 +26,7 @@ pub struct Config {
     pub reordering: Reordering,
     /// The probability that a bit of a packet is flipped; see [`BitFlip`](crate::BitFlip).
     pub corruption: Ratio,
-    /// How much may wait for the rate; without effect when there is no rate.
+    /// Amount that may wait for the rate; without effect when there is no rate.
     pub queue: Queue,
     /// Which packets of the queue are dropped; without effect when there is no rate.
     pub discipline: Discipline,

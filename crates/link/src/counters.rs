@@ -1,6 +1,6 @@
-//! What a direction has done.
+//! Counters of a direction.
 
-/// What happened so far. Sizes are IP bytes.
+/// Counts of what happened so far. Sizes are IP bytes.
 ///
 /// Conservation holds at every moment: `packets_in` and `packets_duplicated` together are the sum of
 /// `packets_lost`, `packets_queue_dropped`, `packets_codel_dropped`, `packets_over_limit`,

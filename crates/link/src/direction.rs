@@ -23,9 +23,10 @@ pub struct Direction<P> {
     line: Line<Item<P>>,
     /// Time at which the last packet that keeps its order is due.
     last_due: Timestamp,
-    /// What `last_due` was at the last change of parameters: nothing may overtake what was on its way.
+    /// Value of `last_due` at the last change of parameters: nothing may overtake what was on its
+    /// way.
     settled: Timestamp,
-    /// What was dropped inside and not yet asked for.
+    /// Packets that were dropped inside and not yet asked for.
     dropped: VecDeque<Dropped<P>>,
     /// The latest time heard of: a clock that steps back must not make packets overtake.
     now: Timestamp,
@@ -60,9 +61,9 @@ pub struct Dropped<P> {
 pub enum DropReason {
     /// By [`Config::loss`].
     Loss,
-    /// It did not fit into [`Config::queue`].
+    /// The packet did not fit into [`Config::queue`].
     QueueFull,
-    /// It stood at the front of a queue in which packets waited too long
+    /// The packet stood at the front of a queue in which packets waited too long
     /// ([`Discipline::CoDel`](crate::Discipline::CoDel)).
     CoDel,
     /// The link already held [`Direction::MAX_PACKETS`]. That is a bound of memory and no part of
@@ -195,7 +196,7 @@ impl<P> Direction<P> {
         Some(due.map_or(next, |due| due.min(next)))
     }
 
-    /// What happened so far.
+    /// Returns what happened so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         Counters {

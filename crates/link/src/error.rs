@@ -1,4 +1,4 @@
-//! What can be wrong with the parameters of a link.
+//! Errors in the parameters of a link.
 
 use altway_units::{ParseError, Ratio};
 
@@ -9,11 +9,11 @@ pub enum Error {
     /// A text is not the parameter that it should be.
     #[error("`{text}` is not {what}: expected {expected}")]
     Text {
-        /// What was found.
+        /// The text that was found.
         text: String,
-        /// What was expected, as a noun.
+        /// The parameter that was expected, as a noun.
         what: &'static str,
-        /// What would have been right.
+        /// Forms that would have been right.
         expected: &'static str,
     },
     /// A number with its unit is none.
@@ -35,9 +35,9 @@ pub enum Error {
     TraceLine {
         /// Which one, counted from 1.
         line: usize,
-        /// What stands there, or its beginning.
+        /// The text that stands there, or its beginning.
         found: String,
-        /// What should stand there.
+        /// The content that should stand there.
         expected: &'static str,
     },
     /// The text of a trace is too long.

@@ -1,9 +1,9 @@
-//! How far the delay of single packets strays.
+//! Jitter: how far the delay of single packets strays.
 
 use crate::normal;
 use std::time::Duration;
 
-/// How far the delay of single packets strays from the link's.
+/// Amount by which the delay of single packets strays from the link's.
 ///
 /// The mean of all distributions is 0, so the mean delay stays what it is, with two exceptions. No
 /// delay is negative: where the spread is large beside the delay, what would be is 0, and the mean
@@ -16,17 +16,17 @@ use std::time::Duration;
 /// spread, nothing overtakes, and both delay by 25.00 ms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Jitter {
-    /// How far: the half width of [`Uniform`](Distribution::Uniform), else the standard deviation. Zero
-    /// for no jitter.
+    /// Measure of the spread: the half width of [`Uniform`](Distribution::Uniform), else the standard
+    /// deviation. Zero for no jitter.
     pub spread: Duration,
-    /// How it is distributed.
+    /// Distribution of the strayed delays.
     pub distribution: Distribution,
     /// True if packets may overtake each other. The default is that they keep their order, as they do
     /// on most paths: what varies there is the time spent in queues.
     pub may_reorder: bool,
 }
 
-/// How the delay of single packets is distributed.
+/// Distribution of the delay of single packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Distribution {
     /// Evenly from −spread to +spread.
@@ -116,7 +116,7 @@ mod tests {
         }
     }
 
-    /// How much later than the mean a packet is, in spreads, for a million draws.
+    /// Returns how much later than the mean a packet is, in spreads, for a million draws.
     fn offsets(distribution: Distribution) -> Vec<f64> {
         let mut generator = Streams::new(7).next();
         let jitter = jitter(distribution);

@@ -20,8 +20,9 @@ pub enum LossModel {
 /// Loss in bursts: a link that is now good, now bad, and loses more while it is bad (Gilbert 1960,
 /// Elliott 1963).
 ///
-/// It begins good. With each packet that enters it first changes its state with the probability that
-/// goes with that state, then loses the packet with the probability of the state it is in.
+/// The link begins good. With each packet that enters it first changes its state with the
+/// probability that goes with that state, then loses the packet with the probability of the state it
+/// is in.
 ///
 /// Worked number: 1 % in bursts of 4 packets on average
 /// ([`from_bursts`](Self::from_bursts)) is `to_good` = 1/4 and `to_bad` = 1/4 × 0.01 / 0.99 =

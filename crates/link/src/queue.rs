@@ -1,4 +1,4 @@
-//! How much may wait in front of the rate, and what is dropped when more comes.
+//! Queue in front of the rate: how much may wait in it, and what is dropped when more comes.
 
 use crate::Rate;
 use altway_units::DataSize;
@@ -10,7 +10,8 @@ const DEFAULT_QUEUE_TIME: Duration = Duration::from_millis(100);
 /// RFC 6928 §2 and RFC 9002 §7.2) and the bursts of slow start fit at low rates too.
 const DEFAULT_QUEUE_FLOOR: DataSize = DataSize::from_bytes(64 * 1024);
 
-/// How much may wait for or be in serialisation; a packet that does not fit is dropped (drop-tail).
+/// Amount that may wait for or be in serialisation; a packet that does not fit is dropped
+/// (drop-tail).
 ///
 /// Whatever the limit, a packet that finds the link idle is taken: a limit below the size of a packet
 /// is a queue of one packet, not a black hole.

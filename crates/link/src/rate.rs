@@ -1,4 +1,4 @@
-//! How fast a direction passes packets: not limited, at one rate, or as a trace says.
+//! Rate at which a direction passes packets: not limited, fixed, or as a trace says.
 
 use crate::Trace;
 use altway_units::Bandwidth;

@@ -16,15 +16,15 @@ pub struct Reordering {
     pub shift: Shift,
 }
 
-/// Where a packet is shifted that leaves its order.
+/// Shift in time of a packet that leaves its order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Shift {
-    /// It is not delayed at all, and overtakes what left within the delay before it. That is what
-    /// netem does. Without a delay there is nothing to overtake.
+    /// The packet is not delayed at all, and overtakes what left within the delay before it. That
+    /// is what netem does. Without a delay there is nothing to overtake.
     #[default]
     AtOnce,
-    /// Its delay is shorter by so much, at the least 0.
+    /// The delay is shorter by so much, at the least 0.
     Early(Duration),
-    /// Its delay is longer by so much: what leaves within that time overtakes it.
+    /// The delay is longer by so much: what leaves within that time overtakes the packet.
     Late(Duration),
 }

@@ -26,7 +26,7 @@ pub struct Schedule {
 pub struct Turn {
     /// Time after the start of the link.
     pub after: Duration,
-    /// What becomes different then.
+    /// The change of the link then.
     pub change: Change,
 }
 

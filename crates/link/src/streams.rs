@@ -27,7 +27,7 @@ pub fn seed_for(seed: u64, up: bool) -> u64 {
     if up { for_up } else { for_down }
 }
 
-/// What a draw of 64 random bits decides: whether it hits something of that probability.
+/// Returns true if a draw of 64 random bits hits something of that probability.
 pub(crate) fn hits(draw: u64, ratio: Ratio) -> bool {
     // Scales the bits to 0..WHOLE. The bias is below 2^-34, far under one part in a billion, and
     // both ends are exact: 0 never hits, WHOLE always does.
@@ -50,7 +50,7 @@ impl Streams {
     }
 }
 
-/// What will become of a packet.
+/// Fate of a packet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fate {
     pub(crate) is_lost: bool,
@@ -58,7 +58,7 @@ pub(crate) struct Fate {
     pub(crate) way: Way,
 }
 
-/// What a packet, or its copy, meets on its way.
+/// Treatment of a packet, or its copy, on its way.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Way {
     pub(crate) flip: Option<BitFlip>,
@@ -77,7 +77,7 @@ pub(crate) struct Fates {
     copies: Ways,
 }
 
-/// What is drawn for packets on their way.
+/// Generators of what is drawn for packets on their way.
 #[derive(Debug, Clone)]
 struct Ways {
     corruption: Generator,

@@ -205,7 +205,7 @@ impl fmt::Display for Discipline {
     }
 }
 
-/// What stands before the last word, and what that means if it is one of these.
+/// Returns what stands before the last word, and what that means if it is one of these.
 fn split_word<'a, T: Copy>(text: &'a str, words: &[(&str, T)]) -> (&'a str, Option<T>) {
     let Some((rest, last)) = text.rsplit_once(char::is_whitespace) else {
         return (text, None);
@@ -216,7 +216,7 @@ fn split_word<'a, T: Copy>(text: &'a str, words: &[(&str, T)]) -> (&'a str, Opti
     }
 }
 
-/// What follows the word `gilbert`.
+/// Parses what follows the word `gilbert`.
 fn gilbert(text: &str, words: &[&str]) -> Result<GilbertElliott, Error> {
     let wrong = || Error::Text {
         text: text.into(),
@@ -241,7 +241,7 @@ fn gilbert(text: &str, words: &[&str]) -> Result<GilbertElliott, Error> {
     })
 }
 
-/// What follows the word `packets`.
+/// Parses what follows the word `packets`.
 fn packets(text: &str, words: &[&str]) -> Result<PacketList, Error> {
     let range = |word: &&str| -> Option<RangeInclusive<u64>> {
         let (first, last) = word.split_once('-').unwrap_or((word, word));

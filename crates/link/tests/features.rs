@@ -237,7 +237,7 @@ fn a_trace_begins_with_the_first_packet() {
     assert_eq!(dues, [2, 5, 7]);
 }
 
-/// What each feature did to each packet, when each alone and when all are on.
+/// Compares what each feature did to each packet when alone with what it did when all are on.
 #[test]
 fn no_feature_changes_what_another_draws() {
     let loss = Config {

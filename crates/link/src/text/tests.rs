@@ -1,4 +1,5 @@
-//! What is read, what is refused and how, and that everything printed is read as it was.
+//! Texts that are read, texts that are refused and how, and that everything printed is read as it
+//! was.
 
 use super::*;
 use proptest::prelude::*;

@@ -21,7 +21,7 @@ pub struct Trace {
     shape: Shape,
     /// After how long it begins anew; `None` when the last step holds for ever.
     period: Option<u64>,
-    /// What passes in one period, or in all the steps but the last.
+    /// Amount that passes in one period, or in all the steps but the last.
     lap: u128,
 }
 

@@ -1,4 +1,4 @@
-//! How much has passed by when, in single numbers and against the slow way.
+//! Amounts that have passed by given times, in single numbers and against the slow way.
 
 use super::*;
 use proptest::prelude::*;

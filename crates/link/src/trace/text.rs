@@ -154,7 +154,7 @@ fn check_room(entries: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// What to add to the times and to the rates.
+/// Returns the units to add to the times and to the rates.
 fn columns(header: &str) -> Option<(&'static str, &'static str)> {
     let (time, rate) = header.split_once(',')?;
     let unit = |units: Units, name: &str| {
