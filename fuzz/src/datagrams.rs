@@ -32,10 +32,10 @@ struct Network {
     client_host: u8,
     connection: ConnectionHandle,
     now: Instant,
-    /// What is left of each answer.
+    /// Bytes left of each answer.
     answers: HashMap<(ConnectionHandle, StreamId), usize>,
     received: HashMap<StreamId, usize>,
-    /// When each request was made.
+    /// Time at which each request was made.
     asked: HashMap<StreamId, Instant>,
 }
 

@@ -71,7 +71,7 @@ impl End {
         assert!(input.is_empty(), "all input is read");
     }
 
-    /// What was said since the last call, found to be allowed.
+    /// Returns what was sent since the last call, found to be allowed.
     pub(crate) fn said(&mut self) -> Vec<u8> {
         let bytes = self.output.slices().collect::<Vec<_>>().concat();
         assert_eq!(bytes.len(), self.output.len());
@@ -80,7 +80,7 @@ impl End {
         bytes
     }
 
-    /// What holds between any two turns; the application holds `held` bytes of bodies.
+    /// Asserts what holds between any two turns; the application holds `held` bytes of bodies.
     pub(crate) fn check(&self, held: usize) {
         let closed = self.connection.is_closed();
         assert_eq!(self.connection.poll_timeout().is_none(), closed);

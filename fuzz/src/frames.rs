@@ -17,7 +17,7 @@ use crate::input::Input;
 use crate::speech::Role;
 use crate::wire::{self, PREFACE, frame};
 
-/// What an application has to say to each request, bytes.
+/// Body of an application's response to each request, in bytes.
 const ANSWER: usize = 70_000;
 
 /// The header of an input: how its bytes are given to which engine. Each field is one bit of the
@@ -114,7 +114,7 @@ fn framed(mut input: Input<'_>) -> Vec<u8> {
     script
 }
 
-/// What an engine makes of a script: its events, pieces of one body joined, and what it says.
+/// Result of a script in an engine: its events, pieces of one body joined, and what it sends.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Heard {
     events: Vec<String>,

@@ -14,8 +14,8 @@ use altway_message::{Rules, Scheme};
 
 use crate::input::Input;
 
-/// Of the first byte, two bits say what follows: a head, the bytes of a connection, a list of requests,
-/// or a list of fields. The next two bits are the rules.
+/// Runs one input. Two bits of its first byte say what follows: a head, the bytes of a connection, a
+/// list of requests, or a list of fields. The next two bits are the rules.
 pub fn run(input: &[u8]) {
     let mut input = Input(input);
     let mode = input.byte();

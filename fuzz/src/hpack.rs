@@ -154,7 +154,7 @@ fn indexing(input: &mut Input<'_>) -> Indexing {
     ])
 }
 
-/// Of few names and values, so that they come again.
+/// Returns a field of few names and values, so that they come again.
 fn few(input: &mut Input<'_>) -> (HeaderName, HeaderValue) {
     let name = input.choose(&["a", "b", "cookie", "server", "content-length", "accept"]);
     let [shape, len] = input.array().unwrap_or_default();

@@ -1,6 +1,6 @@
 //! A fuzzer's bytes, read from the front; every string of bytes means something.
 
-/// What is left of an input.
+/// Rest of an input.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Input<'a>(pub(crate) &'a [u8]);
 

@@ -1,4 +1,5 @@
-//! What targets over QUIC share: a certificate, and endpoints whose datagrams are carried by hand.
+//! Parts that targets over QUIC share: a certificate, and endpoints whose datagrams are carried by
+//! hand.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};

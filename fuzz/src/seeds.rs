@@ -22,7 +22,7 @@ const PADDED: u8 = 8;
 /// A seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seed {
-    /// What it shows.
+    /// Name of the case that it shows.
     pub name: &'static str,
     /// The target's input.
     pub input: Vec<u8>,

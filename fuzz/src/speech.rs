@@ -1,7 +1,7 @@
-//! What an engine may say: the rules of RFC 9113 for a sender, kept by the frames alone.
+//! Rules of RFC 9113 for a sender, checked by the frames alone.
 //!
 //! Independent of the engine: it knows what was said to it and what it said, nothing of its state.
-//! Whether what is said is also *true* (bodies, fields) is for the targets.
+//! Left to the targets: whether what is said is also *true* (bodies, fields).
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub(crate) enum Role {
 #[derive(Debug)]
 pub(crate) struct Speech {
     role: Role,
-    /// Of the client's preface, what is still to come.
+    /// Part of the client's preface that is still to come.
     preface: &'static [u8],
     scanner: Scanner,
     greeted: bool,
@@ -44,7 +44,7 @@ pub(crate) struct Speech {
 
 #[derive(Debug, Default)]
 struct Stream {
-    /// What the window has beside its initial size.
+    /// Difference of the window from its initial size.
     window: i64,
     /// Not idle: one end has sent its HEADERS.
     open: bool,
@@ -71,12 +71,12 @@ impl Speech {
         }
     }
 
-    /// Whether SETTINGS were said.
+    /// Returns true if SETTINGS were sent.
     pub(crate) fn has_greeted(&self) -> bool {
         self.greeted
     }
 
-    /// Whether the peer's SETTINGS_MAX_CONCURRENT_STREAMS allows so many.
+    /// Returns true if the peer's SETTINGS_MAX_CONCURRENT_STREAMS allows so many.
     pub(crate) fn may_open(&self, streams: usize) -> bool {
         streams <= self.max_streams
     }
@@ -226,7 +226,7 @@ impl Speech {
     }
 }
 
-/// What one end lets the other send, seen from both sides.
+/// Flow control of what one end lets the other send, seen from both sides.
 #[derive(Debug, Default)]
 pub(crate) struct Received {
     /// Bytes of DATA frames that came, padding included.

@@ -29,7 +29,7 @@ struct Pair {
     now: Instant,
     /// The peer's streams.
     streams: Vec<StreamId>,
-    /// What the engine's application knows of, and may still use.
+    /// Streams that the engine's application knows of, and may still use.
     known: Vec<StreamId>,
     told: HashSet<StreamId>,
     closed: bool,
@@ -126,7 +126,7 @@ impl Pair {
         }
     }
 
-    /// What the application of the engine does.
+    /// Does one thing as the application of the engine.
     fn act_as_application(&mut self, what: u8, which: u8) {
         let id = self.known.get(usize::from(which) % self.known.len().max(1));
         let (engine, handle) = (&mut self.engine, self.handle);

@@ -1,6 +1,6 @@
 //! Frames, written and read without the engine's help.
 
-/// What a client sends first (RFC 9113 section 3.4).
+/// Preface of a client's connection (RFC 9113 section 3.4).
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 pub(crate) const DATA: u8 = 0;
@@ -112,7 +112,7 @@ impl Scanner {
         self.rest.drain(..taken);
     }
 
-    /// Whether all frames came whole.
+    /// Returns true if all frames came whole.
     pub(crate) fn is_between_frames(&self) -> bool {
         self.rest.is_empty()
     }

@@ -1,4 +1,4 @@
-//! What stands above an engine: exchanges, their bodies, and what is promised about them.
+//! The application above an engine: exchanges, their bodies, and what is promised about them.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ pub(crate) struct Exchange {
     head: bool,
     pub(crate) sent: usize,
     pub(crate) sent_all: bool,
-    /// What there is to be sent, and whether that is all.
+    /// Bytes that there are to be sent; beside it, true if those are all.
     offered: usize,
     last: bool,
     /// No body may be sent.
@@ -202,7 +202,7 @@ impl Application {
         }
     }
 
-    /// What an event means to it. Gives the stream whose message it completes.
+    /// Takes in an event. Returns the stream whose message it completes.
     pub(crate) fn event(&mut self, event: &Event<'_>) -> Option<u32> {
         let (stream, end) = match event {
             Event::Request { stream, head, end } => {
@@ -314,7 +314,8 @@ impl Exchange {
         }
     }
 
-    /// It is over when both have sent all. A request that outlives its response is reset by the engine later.
+    /// Ends the exchange when both have sent all. A request that outlives its response is reset by
+    /// the engine later.
     fn settle(&mut self) {
         if self.sent_all && self.received_all {
             self.alive = false;

@@ -1,4 +1,4 @@
-//! What can happen to a pair, in four bytes.
+//! Operations on a pair, in four bytes.
 
 use crate::speech::Role;
 

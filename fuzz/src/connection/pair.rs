@@ -25,7 +25,7 @@ pub(crate) struct Pair {
 struct Side {
     end: End,
     application: Application,
-    /// What it said and the other one has not got.
+    /// Bytes that it sent and the other one has not got.
     wire: Vec<u8>,
     /// SETTINGS that it acknowledged. The other one said one; what more there is was injected, and
     /// its acknowledgement would be an offence.
@@ -134,7 +134,7 @@ impl Pair {
         }
     }
 
-    /// Whether anything moved.
+    /// Carries what there is both ways, once. Returns true if anything moved.
     fn round(&mut self) -> bool {
         self.turn(Role::Client, Application::conclude);
         self.turn(Role::Server, Application::conclude);
@@ -283,7 +283,7 @@ impl Side {
     }
 }
 
-/// Whether an engine says by this that its peer broke the protocol.
+/// Returns true if an engine says by this that its peer broke the protocol.
 fn accuses(event: &Event<'_>) -> bool {
     let code = match event {
         Event::StreamReset { code, .. } => *code,
@@ -303,7 +303,7 @@ fn accuses(event: &Event<'_>) -> bool {
     .contains(&code)
 }
 
-/// What a client may say at any time.
+/// Returns a frame that a client may send at any time.
 fn priority(stream: u8, value: u8) -> Vec<u8> {
     let id = u32::from(stream) * 2 + 1;
     if value >= 0x80 {

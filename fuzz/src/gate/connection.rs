@@ -9,7 +9,7 @@ use crate::input::Input;
 /// Looks like a message, and is content.
 const CONTENT: &[u8] = b"0\r\n\r\nGET /x HTTP/1.1\r\nHost: x\r\n\r\n5\r\n";
 
-/// What a scanner finds.
+/// Findings of a scanner.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Found {
     heads: u64,
@@ -97,7 +97,7 @@ fn content(input: &mut Input<'_>) -> Vec<u8> {
     CONTENT.iter().copied().cycle().take(len).collect()
 }
 
-/// Where heads end, and what is found: at once, byte by byte, and cut by the seed alike.
+/// Returns where heads end, and what is found: at once, byte by byte, and cut by the seed alike.
 fn scan(bytes: &[u8], seed: u8, rules: Rules) -> (Vec<usize>, Found) {
     let (mut ends, mut at) = (Vec::new(), 0);
     let by_byte = follow(bytes.chunks(1), bytes, rules, |heads| {
@@ -136,7 +136,7 @@ fn follow<'a>(
     }
 }
 
-/// What was passed on before content was found broken does not have its end.
+/// Asserts that what was passed on before content was found broken does not have its end.
 fn check_admitted(bytes: &[u8], heads: u64) {
     let ends = messages(bytes);
     assert_eq!(ends.len() as u64, heads);

@@ -38,7 +38,8 @@ fn heads() -> Vec<Seed> {
     ]
 }
 
-/// What some parser takes, and the gate does not: a gate that did would differ from another one.
+/// Returns requests that some parser takes, and the gate does not: a gate that did would differ
+/// from another one.
 fn refused() -> Vec<Seed> {
     let post = |name, fields: &str| {
         let head = format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");

@@ -80,7 +80,7 @@ pub(super) fn relay() -> Vec<Seed> {
     ]
 }
 
-/// What clients of [`crate::server`] do, as it reads operations; each is of the first client, to the server of
+/// Operations of clients, as [`crate::server`] reads them; each is of the first client, to the server of
 /// files, or of the second, to that of the service.
 mod operation {
     pub(super) const SEND: u8 = 0;

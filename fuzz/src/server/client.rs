@@ -11,7 +11,7 @@ use crate::wire::{self, PREFACE, frame, setting};
 /// The most bytes that an operation sends.
 const MAX_SENT: usize = 64 << 10;
 
-/// What is read at once.
+/// Bytes that are read at once.
 const PIECE: usize = 1 << 10;
 
 /// `:scheme: http`, `:method`, `:path` and `:authority: x` (RFC 7541 appendix A).

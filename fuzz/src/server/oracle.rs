@@ -1,4 +1,4 @@
-//! What the process held before the clients came, and what it may hold after them.
+//! Bounds of what the process may hold after the clients, by what it held before they came.
 
 use std::fs::read_dir;
 use std::thread::sleep;
@@ -14,10 +14,10 @@ const MAX_HELD: usize = MAX_MEMORY / 8;
 /// Bytes beyond those before when they have gone: the cached file, and tables that keep the room they had.
 const KEPT: usize = LARGE + (1 << 20);
 
-/// How long the servers may take to let go on a machine that is busy.
+/// Time that the servers may take to let go on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// How often it is looked.
+/// Pause between two looks.
 const PAUSE: Duration = Duration::from_micros(200);
 
 pub(super) struct Oracle {

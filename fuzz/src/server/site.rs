@@ -20,7 +20,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use tower_service::Service;
 
-/// What clients may make a server hold in all: `--max-memory`.
+/// Memory that clients may make a server hold in all, in bytes: `--max-memory`.
 pub(super) const MAX_MEMORY: usize = Limits::MIN_MEMORY.as_bytes() as usize;
 
 /// The large file: larger than the buffers of a connection, so that some of it waits for its client.
@@ -35,7 +35,7 @@ pub(super) const FILES: usize = 3;
 /// Longer than any run: no time-out helps the server to let go.
 const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How long the bystander waits on a machine that is busy.
+/// Time that the bystander waits on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 /// A server of files and one of a service, of one worker each, and a connection of the bystander to each.
@@ -102,7 +102,7 @@ impl Sites {
     }
 }
 
-/// Whether a response to the bystander has come, which has 8 bytes of content.
+/// Returns true if a response to the bystander has come, which has 8 bytes of content.
 fn is_whole(answer: &[u8]) -> bool {
     let end = answer.windows(4).position(|four| four == b"\r\n\r\n");
     end.is_some_and(|end| answer.len() >= end + 4 + 8)
