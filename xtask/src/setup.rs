@@ -35,7 +35,7 @@ const PACKAGES: [(&str, &str); 18] = [
 
 const AUTOBAHN: &str = "autobahntestsuite==25.10.1";
 const AIOQUIC: &str = "aioquic==1.7.2";
-/// What the notebook of `examples/` reads and draws with.
+/// Packages with which the notebook of `examples/` reads and draws.
 const NOTEBOOK: &str = "pandas==3.1.1 pyarrow==26.0.1 matplotlib==3.11.2";
 
 /// The HTTP/2 conformance suite. Its later tags can't be installed: they have a `go.mod` that lacks
@@ -209,7 +209,7 @@ fn install_caddy() -> Option<PathBuf> {
     or_skip("Caddy", &built).then(go::caddy)?
 }
 
-/// What was installed; says so where it could not be.
+/// Returns the place of what was installed; says so where it could not be.
 fn there(name: &str, installed: Result<PathBuf>) -> Option<PathBuf> {
     let mut place = None;
     let installed = installed.map(|path| place = Some(path));
@@ -243,7 +243,7 @@ fn target(folder: &str) -> Option<PathBuf> {
     std::path::absolute(shell::target_folder().join(folder)).ok()
 }
 
-/// Whether it is installed; says what the tests lose when it is not.
+/// Returns true if it is installed; says what the tests lose when it is not.
 fn or_skip(name: &str, installed: &Result<()>) -> bool {
     if let Err(error) = installed {
         shell::say(&format!(

@@ -33,7 +33,7 @@ pub(crate) fn run_with(line: &str, variables: &[(&str, &str)]) -> Result<()> {
     Ok(())
 }
 
-/// Whether `line` runs and succeeds; its output goes nowhere.
+/// Returns true if `line` runs and succeeds; its output goes nowhere.
 pub(crate) fn succeeds(line: &str) -> bool {
     let Ok(mut command) = command(line) else {
         return false;
@@ -45,7 +45,7 @@ pub(crate) fn succeeds(line: &str) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// What `line` writes to its standard output.
+/// Returns what `line` writes to its standard output.
 pub(crate) fn output(line: &str) -> Result<String> {
     let output = command(line)?
         .output()
@@ -64,12 +64,12 @@ pub(crate) fn target_folder() -> PathBuf {
     folder.unwrap_or_else(|| "target".into()).into()
 }
 
-/// Where `program` is, if one of the folders of `PATH` has it.
+/// Returns the path of `program`, if one of the folders of `PATH` has it.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     find_in(std::env::var_os("PATH").unwrap_or_default(), program)
 }
 
-/// Where `program` is, if one of `folders` (written like `PATH`) has it.
+/// Returns the path of `program`, if one of `folders` (written like `PATH`) has it.
 pub(crate) fn find_in(folders: impl AsRef<OsStr>, program: &str) -> Option<PathBuf> {
     std::env::split_paths(&folders)
         .map(|folder| folder.join(program))

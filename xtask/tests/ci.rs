@@ -21,7 +21,8 @@ fn tools(programs: &[(&str, &str)]) -> tempfile::TempDir {
     folder
 }
 
-/// Whether it ended well, and everything that it said.
+/// Runs the checks with `path` for `PATH`; returns true if they ended well, and everything that
+/// they said.
 fn ci(path: &Path, advisories: &str) -> (bool, String) {
     let mut xtask = Command::new(env!("CARGO_BIN_EXE_xtask"));
     xtask.args(["ci", "--no-test", "--advisories", advisories]);

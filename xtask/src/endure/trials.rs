@@ -113,7 +113,7 @@ fn keep_asking(
     Ok((all, lost))
 }
 
-/// What is beyond a site's uploads.
+/// Returns the configuration of a site that takes uploads.
 fn storing(listen: &str) -> String {
     format!(
         "threads = 1\nsandbox = false\n\n[listen]\n{listen}\n\n[[site]]\nnames = [\"localhost\"]\ndefault = true\nroute = [{{ path = \

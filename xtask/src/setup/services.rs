@@ -8,7 +8,8 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// What Debian asks before it starts a service (`invoke-rc.d(8)`); there is none by default.
+/// Program that Debian asks before it starts a service (`invoke-rc.d(8)`); there is none by
+/// default.
 const POLICY: &str = "/usr/sbin/policy-rc.d";
 
 /// Packages that bring a service, and its name.

@@ -41,7 +41,7 @@ struct Arguments {
     /// Certificate chain, PEM; without it clear text by prior knowledge.
     #[arg(long, requires = "key")]
     cert: Option<PathBuf>,
-    /// Its private key, PEM.
+    /// Private key of that certificate, PEM.
     #[arg(long, requires = "cert")]
     key: Option<PathBuf>,
 }

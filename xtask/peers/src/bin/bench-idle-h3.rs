@@ -22,7 +22,7 @@ const AT_ONCE: usize = 16;
 /// More than any server grants: it is the server's time-out that counts.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// What the kernel holds of answers that have not been read yet.
+/// Bytes of answers that the kernel holds until they are read.
 const RECEIVE_BUFFER: usize = 8 << 20;
 
 /// Open HTTP/3 connections to 127.0.0.1 and keep them idle.

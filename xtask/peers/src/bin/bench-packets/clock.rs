@@ -7,8 +7,8 @@ pub(crate) fn now() -> u64 {
     nanos(clock_gettime(ClockId::Monotonic))
 }
 
-/// What the monotonic clock showed when the wall clock, by which the kernel stamps what it receives,
-/// showed `wall` nanoseconds; that was just now.
+/// Returns what the monotonic clock showed when the wall clock, by which the kernel stamps what it
+/// receives, showed `wall` nanoseconds; that was just now.
 pub(crate) fn monotonic(wall: u64) -> u64 {
     let ahead = nanos(clock_gettime(ClockId::Realtime)).saturating_sub(now());
     wall.saturating_sub(ahead)

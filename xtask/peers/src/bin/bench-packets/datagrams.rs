@@ -13,7 +13,7 @@ const MOST: u64 = 1_000_000;
 /// The number of the datagrams that say that all have been sent.
 const END: u64 = u64::MAX;
 
-/// How often that is said, for such a datagram may be lost too.
+/// Number of times that the end is sent, for such a datagram may be lost too.
 const ENDS: u32 = 20;
 
 const END_PAUSE: Duration = Duration::from_millis(10);
@@ -24,10 +24,10 @@ pub(crate) const HEADER: usize = 16;
 /// UDP payload of an IPv4 packet of 1,500 bytes.
 pub(crate) const FULL: u16 = 1_472;
 
-/// What a client asks for.
+/// Request of a client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, clap::Args)]
 pub(crate) struct Wanted {
-    /// How many.
+    /// Number of datagrams.
     #[arg(long, value_parser = clap::value_parser!(u64).range(2..=MOST))]
     pub(crate) count: u64,
     /// Payload of each, bytes.
@@ -45,10 +45,10 @@ pub(crate) struct Wanted {
     ahead_ns: u64,
 }
 
-/// What a datagram says.
+/// Content of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Said {
-    /// Its number from 0, and when it was sent.
+    /// Number of the datagram from 0, and the time at which it was sent.
     Sent { number: u64, at: u64 },
     /// That there will be no more.
     End,

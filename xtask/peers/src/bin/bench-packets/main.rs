@@ -22,7 +22,7 @@ use std::thread;
 enum Arguments {
     /// Send what the first client asks for, then end.
     Serve {
-        /// Of UDP and of TCP.
+        /// Port of UDP and of TCP.
         #[arg(long, default_value_t = 9_000)]
         port: u16,
     },
@@ -38,10 +38,10 @@ enum Arguments {
     /// Ask for a stream of TCP with Cubic, and print how fast it came.
     Stream {
         server: SocketAddr,
-        /// How long it is not counted yet, ms.
+        /// Time for which it is not counted yet, ms.
         #[arg(long, default_value_t = 1_000)]
         warm_up_ms: u64,
-        /// How long it is counted then, ms.
+        /// Time for which it is counted then, ms.
         #[arg(long, default_value_t = 3_000)]
         for_ms: u64,
     },

@@ -17,22 +17,22 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-/// How long nothing may come until the client asks again.
+/// Time without a datagram after which the client asks again.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
-/// How often it asks.
+/// Number of times that it asks.
 const QUESTIONS: u32 = 100;
 
-/// How long nothing may come, once something has, until it counts as the end.
+/// Time without a datagram, once one has come, that counts as the end.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What may wait for the client: more than a second of 100 Mbit/s.
+/// Bytes that may wait for the client: more than a second of 100 Mbit/s.
 const RECEIVE_BUFFER: usize = 16 << 20;
 
 /// The headers of IPv4 and UDP.
 const IP_OVERHEAD: u64 = 28;
 
-/// What became of the datagrams.
+/// Figures of what became of the datagrams.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     sent: u64,
@@ -41,7 +41,7 @@ pub(crate) struct Report {
     copies: u64,
     /// That found the client's socket full: the client was too slow, not the link.
     overflowed: u32,
-    /// How far the delay was from what it should have been: to the kernel's stamp, ns.
+    /// Difference of the delay from what it should have been: to the kernel's stamp, ns.
     error_ns: Quantiles,
     /// The same until the program had it.
     program_error_ns: Quantiles,
@@ -167,7 +167,7 @@ impl Receiver {
     }
 }
 
-/// What is known so far.
+/// Figures known so far.
 #[derive(Debug)]
 struct Found {
     ip_bytes: u64,

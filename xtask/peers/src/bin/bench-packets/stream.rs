@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 /// Bytes that are written or read at once.
 const CHUNK: usize = 256 << 10;
 
-/// How often the client tries to connect, and how long it waits each time.
+/// Number of times that the client tries to connect; below, its wait each time.
 const TRIES: u32 = 100;
 const TRY_AGAIN: Duration = Duration::from_millis(50);
 
-/// How long nothing may come.
+/// Longest time without a byte.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How fast the stream came.
+/// Rate at which the stream came.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     payload_bits_per_s: f64,
