@@ -44,7 +44,7 @@ pub(crate) struct Choice {
 pub struct UnknownBackend(String);
 
 impl Backend {
-    /// In the order in which they are tried.
+    /// Backends in the order in which they are tried.
     const ALL: [Self; 3] = [Self::Tun, Self::Packet, Self::Netem];
 
     /// The name: `tun`, `packet` or `netem`.
@@ -69,7 +69,7 @@ impl Backend {
         }
     }
 
-    /// Why it can't be used here, if it can't be.
+    /// Returns the reason why it can't be used here, if it can't be.
     fn obstacle(self) -> Option<String> {
         match self {
             Self::Tun => Tun::open_device()

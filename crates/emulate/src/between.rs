@@ -58,7 +58,7 @@ pub struct BetweenOptions {
 #[derive(Debug)]
 pub struct Between {
     link: Box<dyn Link>,
-    /// After the link, which must be gone before it can end.
+    /// The packet log; dropped after the link, which must be gone before the log can end.
     packet_log: Option<PacketLog>,
     choice: Choice,
     interfaces: [Interface; 2],

@@ -43,7 +43,7 @@ struct Record {
 struct Changed {
     name: String,
     index: u32,
-    /// Those that were on, in the order in which they are switched off.
+    /// Offloads that were on, in the order in which they are switched off.
     offloads: Vec<Offload>,
     /// True if the kernel shapes what leaves it.
     netem: bool,

@@ -106,7 +106,7 @@ pub enum FarEnd {
 #[derive(Debug)]
 pub struct Emulation {
     link: Box<dyn Link>,
-    /// After the link, which must be gone before it can end.
+    /// The packet log; dropped after the link, which must be gone before the log can end.
     packet_log: Option<PacketLog>,
     pinning: Pinning,
     client: End,
@@ -351,7 +351,7 @@ impl Emulation {
         &self.unset
     }
 
-    /// Which processors the link and its ends keep to.
+    /// Returns the processors that the link and its ends keep to.
     #[must_use]
     pub fn pinning(&self) -> &Pinning {
         &self.pinning

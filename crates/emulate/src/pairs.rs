@@ -39,7 +39,7 @@ pub(crate) struct Pairs {
 pub(crate) struct Pair {
     pub(crate) end: Interface,
     pub(crate) end_mac: Mac,
-    /// In the namespace between the ends.
+    /// The interface in the namespace between the ends.
     pub(crate) peer: Interface,
     pub(crate) peer_mac: Mac,
 }

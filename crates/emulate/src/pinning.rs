@@ -1,4 +1,5 @@
-//! Which processors the link thread and the programs at its ends keep to, lest they disturb each other.
+//! Processors that the link thread and the programs at its ends keep to, lest they disturb each
+//! other.
 
 use crate::processors::{Places, Processors};
 use crate::{Error, Options};
@@ -10,9 +11,9 @@ use crate::{Error, Options};
 pub struct Pinning {
     /// The link thread's.
     pub link: Option<usize>,
-    /// Those of the commands at the client's end.
+    /// Processors of the commands at the client's end.
     pub client: Option<Processors>,
-    /// Those of the commands at the far end.
+    /// Processors of the commands at the far end.
     pub server: Option<Processors>,
 }
 

@@ -1,4 +1,4 @@
-//! Which processors a thread may run on, and how they are shared out among the link and its ends.
+//! Processors that a thread may run on, and how they are shared out among the link and its ends.
 
 use crate::Error;
 use rustix::thread::{CpuSet, sched_getaffinity};
@@ -27,7 +27,7 @@ pub(crate) struct Places {
 }
 
 impl Processors {
-    /// Those that the calling thread may run on.
+    /// Returns those that the calling thread may run on.
     ///
     /// # Errors
     /// The kernel doesn't say.

@@ -11,9 +11,9 @@ use std::time::Duration;
 /// Counters of the link since the last start or restart.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LinkReport {
-    /// From the client to the server.
+    /// Counters from the client to the server.
     pub up: DirectionReport,
-    /// From the server to the client.
+    /// Counters from the server to the client.
     pub down: DirectionReport,
     /// The mover of the packets.
     pub backend: Backend,
@@ -63,9 +63,9 @@ pub struct LinkReport {
 /// restart.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct RouterReport {
-    /// On the hop from the client to the router, a veth pair that changes nothing.
+    /// Counters of the hop from the client to the router, a veth pair that changes nothing.
     pub up: DirectionReport,
-    /// On the hop from the router to the client.
+    /// Counters of the hop from the router to the client.
     pub down: DirectionReport,
     /// Counters of its proxies, in the topology that has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -107,7 +107,7 @@ pub struct DirectionReport {
     pub bytes_backlog_max: u64,
 }
 
-/// Why a measurement over the link does not count.
+/// Reason why a measurement over the link does not count.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Invalid {

@@ -1,4 +1,4 @@
-//! Which addresses the ends get.
+//! Addresses of the ends.
 
 use crate::ip::IpVersion;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -9,7 +9,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Timeline {
     started: Timestamp,
-    /// In the order of their times.
+    /// Changes to come, in the order of their times.
     to_come: VecDeque<(Timestamp, Change)>,
     least_delay: Duration,
 }

@@ -70,7 +70,7 @@ pub struct LinkState {
     pub to_come: Vec<ChangeToCome>,
     /// Counters of the link since its start or restart, under whatever settings.
     pub report: LinkReport,
-    /// Why a measurement over the link would not count; none when it would.
+    /// Reason why a measurement over the link would not count; none when it would.
     pub invalid: Option<String>,
     /// Counters of the packet log; none when there is no log.
     pub packet_log: Option<LogReport>,

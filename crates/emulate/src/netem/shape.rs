@@ -149,7 +149,7 @@ fn delay(config: &Config) -> Result<String, Unshapable> {
     Ok(format!(" delay {delay} {spread}{distribution}"))
 }
 
-/// In µs: older versions of `tc` know no smaller unit, but fractions.
+/// Returns the time in µs: older versions of `tc` know no smaller unit, but fractions.
 fn micros(time: Duration) -> String {
     let nanos = time.as_nanos();
     format!("{}.{:03}us", nanos / 1_000, nanos % 1_000)

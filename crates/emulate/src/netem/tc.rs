@@ -18,7 +18,7 @@ const PROGRAM: &str = "tc";
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
     pub(crate) packets: u64,
-    /// With their Ethernet headers.
+    /// Bytes, with the packets' Ethernet headers.
     pub(crate) bytes: u64,
     /// Dropped anywhere.
     pub(crate) dropped: u64,

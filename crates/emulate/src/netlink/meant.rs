@@ -1,4 +1,5 @@
-//! Which interface is meant: in a container, names are given out in an order that nobody promised.
+//! The interface that is meant: in a container, names are given out in an order that nobody
+//! promised.
 
 use super::Netlink;
 use crate::link_devices::Interface;

@@ -31,6 +31,6 @@ pub struct LogReport {
     pub packets_logged: u64,
     /// Packets that are not in the log, because the disk was too slow.
     pub packets_missed: u64,
-    /// Why nothing is written any more; none while all is well.
+    /// Reason why nothing is written any more; none while all is well.
     pub error: Option<String>,
 }

@@ -31,7 +31,7 @@ const PACKET_FLAGS: u16 = 2;
 /// flags, 4 for the end of the options, and the comment with 7 around it.
 const PACKET_OVERHEAD: usize = 64;
 
-/// Which way a packet passes an interface, in the two lowest bits of its flags (§4.3.1).
+/// Direction in which a packet passes an interface, in the two lowest bits of its flags (§4.3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bound {
     /// The packet comes in.

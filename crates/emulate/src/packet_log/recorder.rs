@@ -43,7 +43,7 @@ pub(crate) struct Entry<'a> {
 /// Puts packets into chunks, and hands the chunks to the writer.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    /// Not yet handed over; without capacity when there was no empty chunk.
+    /// Bytes not yet handed over; without capacity when there was no empty chunk.
     filling: Vec<u8>,
     /// Time at which the first packet came into it.
     since: Option<Timestamp>,

@@ -65,7 +65,7 @@ fn line(block: &PcapBlockOwned<'_>) -> Option<String> {
     })
 }
 
-/// Without the padding, which this reader takes for a part of the value.
+/// Returns the text without its padding, which this reader takes for a part of the value.
 fn text(value: &[u8]) -> String {
     String::from_utf8_lossy(value)
         .trim_end_matches('\0')

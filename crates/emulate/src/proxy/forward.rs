@@ -1,4 +1,5 @@
-//! Which port is passed on, and to where, as people write it: `8444:server:8443`.
+//! The port that is passed on, and the place that it is passed on to, as people write it:
+//! `8444:server:8443`.
 
 use crate::Error;
 use std::fmt;

@@ -15,7 +15,7 @@ const BACKLOG: i32 = 1_024;
 /// for its processor.
 const UDP_BUFFER: usize = 4 << 20;
 
-/// After so long without a sign of a TCP peer it is asked for one, …
+/// Time without a sign of a TCP peer after which it is asked for one, …
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 /// … and again as often; the kernel gives up after nine.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
@@ -114,7 +114,8 @@ fn opened(
     }
 }
 
-/// Without the module there is no such family, and with the parameter disable_ipv6 no address.
+/// Returns true if the error means that there is no IPv6: without the module there is no such
+/// family, and with the parameter disable_ipv6 no address.
 fn has_no_ipv6(error: &io::Error) -> bool {
     let codes = [Errno::AFNOSUPPORT, Errno::ADDRNOTAVAIL];
     codes
@@ -123,7 +124,8 @@ fn has_no_ipv6(error: &io::Error) -> bool {
         .contains(&error.raw_os_error())
 }
 
-/// As far as the kernel grants it: with privilege beyond its limit, else up to that.
+/// Raises the buffers as far as the kernel grants it: with privilege beyond its limit, else up to
+/// that.
 fn raise_udp_buffers(socket: &impl std::os::fd::AsFd) {
     use rustix::net::sockopt;
     let _ = sockopt::set_socket_recv_buffer_size(socket, UDP_BUFFER);

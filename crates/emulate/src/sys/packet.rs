@@ -20,7 +20,7 @@ pub(crate) struct PacketSocket {
 /// A frame in the ring, with what the kernel says of it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Frame<'a> {
-    /// As much as fitted.
+    /// Bytes of the frame, as many as fitted.
     pub(crate) bytes: &'a [u8],
     /// Length of the frame, in bytes.
     pub(crate) length: usize,

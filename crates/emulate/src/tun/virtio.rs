@@ -21,9 +21,9 @@ const GSO_ECN: u8 = 0x80;
 /// Work that was left to the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Offload {
-    /// To complete a checksum.
+    /// The checksum that is to be completed.
     pub(super) checksum: Option<Checksum>,
-    /// To cut the packet up.
+    /// The segmentation of the packet that is to be done.
     pub(super) segmentation: Option<Segmentation>,
 }
 

@@ -62,7 +62,7 @@ impl Row {
         row
     }
 
-    /// Both ends on one Ethernet.
+    /// Puts both ends on one Ethernet.
     fn on_one_wire() -> Self {
         let row = Self::new();
         for (end, address) in [(&row.client, "10.9.0.1"), (&row.server, "10.9.0.2")] {

@@ -170,7 +170,7 @@ fn hold_with_ping(backend: Backend, delay: u64) {
     server.wait().expect("it was not waited for");
 }
 
-/// Is the link between two interfaces, with so many ms of delay, until the test closes the standard
+/// Runs the link between two interfaces, with so many ms of delay, until the test closes the standard
 /// input; then prints the packets up and down, the hidden drops, and how many packets it logged where
 /// there is a log. Prints the error that ends it.
 fn between(
