@@ -249,7 +249,7 @@ fn broken(options: &Options, trouble: Trouble, moved: (u64, u64)) -> Error {
     }
 }
 
-/// For reports: whole microseconds.
+/// Returns whole microseconds, for reports.
 pub(crate) fn microseconds(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }

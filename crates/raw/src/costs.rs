@@ -51,10 +51,10 @@ impl Sub for Calls {
 /// thread, good to some milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cpu {
-    /// In the program: the protocol engine, encryption, copies of its own.
+    /// Time in the program: the protocol engine, encryption, copies of its own.
     pub user_us: u64,
-    /// In the kernel on its behalf: system calls, copies, TCP or UDP and IP. What arrives over
-    /// loopback is handled by the kernel in the sender's time.
+    /// Time in the kernel on its behalf: system calls, copies, TCP or UDP and IP. What arrives
+    /// over loopback is handled by the kernel in the sender's time.
     pub system_us: u64,
 }
 
@@ -64,7 +64,7 @@ impl Cpu {
         sys::thread_cpu()
     }
 
-    /// Both.
+    /// Returns the sum of both.
     #[must_use]
     pub fn total_us(&self) -> u64 {
         self.user_us + self.system_us
@@ -131,7 +131,7 @@ impl Costs {
         self.per_byte(self.calls.total() as f64 * 1e6)
     }
 
-    /// As a server sends them.
+    /// Returns the costs as a server sends them.
     pub(crate) fn to_text(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("numbers have a text")
     }
@@ -155,7 +155,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// From now, on the calling thread; `calls`: those made until now.
+    /// Begins now, on the calling thread; `calls`: those made until now.
     pub(crate) fn begin(calls: Calls) -> Self {
         Self {
             cpu: Cpu::of_this_thread(),

@@ -1,4 +1,4 @@
-//! Why a run could not be, and why it broke off.
+//! Errors for which a run could not be, or broke off.
 
 use crate::options::Over;
 use crate::talk::Fault;
@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Why a server could not be set up, or a run not be done.
+/// Reason why a server could not be set up, or a run not be done.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -25,7 +25,7 @@ const TAG_BYTES: usize = 16;
 /// Key length of AES-128.
 const KEY_BYTES: usize = 16;
 
-/// In the place of TLS_AES_128_GCM_SHA256, whose number and hash it keeps.
+/// The suite in the place of TLS_AES_128_GCM_SHA256, whose number and hash it keeps.
 static SUITE: LazyLock<Tls13CipherSuite> = LazyLock::new(|| {
     let SupportedCipherSuite::Tls13(real) = cipher_suite::TLS13_AES_128_GCM_SHA256 else {
         unreachable!("its name says that it is of TLS 1.3");

@@ -46,7 +46,7 @@ impl fmt::Display for Over {
     }
 }
 
-/// Which end sends.
+/// The end that sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// The client sends, the server takes.
@@ -78,9 +78,9 @@ pub struct UnknownDirection;
 /// The sizes of one transfer, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sizes {
-    /// From the client to the server.
+    /// Bytes from the client to the server.
     pub up: u64,
-    /// From the server to the client.
+    /// Bytes from the server to the client.
     pub down: u64,
     /// True if both directions go at the same time; else the server answers once it has all.
     pub together: bool,
@@ -113,7 +113,7 @@ impl Sizes {
     }
 }
 
-/// Which cipher TLS and QUIC use.
+/// Cipher that TLS and QUIC use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Cipher {
     /// AES-128-GCM, which processors have instructions for. The default.
@@ -182,7 +182,7 @@ pub struct Options {
     /// Both ends compare every byte with what it should be; costs processor time that the report
     /// counts. Default off.
     pub verify: bool,
-    /// Whose certificates are believed over TLS and QUIC.
+    /// Certificates that are believed over TLS and QUIC.
     pub trust: Trust,
     /// Time that nothing may move before the run is given up. Default 30 s.
     pub patience: Duration,

@@ -20,9 +20,9 @@ pub struct Run {
     pub up_bytes: u64,
     /// Payload bytes from the server to the client, of all transfers.
     pub down_bytes: u64,
-    /// From the first packet to the end of the hand-shake.
+    /// Time from the first packet to the end of the handshake.
     pub connect_us: u64,
-    /// From the first transfer's command to the last one's receipt.
+    /// Time from the first transfer's command to the last one's receipt.
     pub wall_us: u64,
     /// Payload of both directions over wall time, in 10⁶ bytes a second; `None` without payload.
     pub mb_per_s: Option<f64>,
@@ -37,7 +37,7 @@ pub struct Run {
 /// One end's costs, and what follows from them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Side {
-    /// As they were counted.
+    /// Costs as they were counted.
     #[serde(flatten)]
     pub costs: Costs,
     /// Processor seconds for 10⁹ bytes of payload; `None` without payload.

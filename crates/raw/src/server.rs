@@ -238,7 +238,7 @@ impl Acceptor {
 const TCP: &str = "TCP";
 const UDP: &str = "UDP";
 
-/// On the address that is wanted, or on all that this system has.
+/// Listens on the address that is wanted, or on all that this system has.
 fn listen(options: &ServerOptions) -> Result<(TcpListener, UdpSocket, SocketAddr), Error> {
     let all = Ipv6Addr::UNSPECIFIED.into();
     let wanted = |ip| SocketAddr::new(ip, options.port);
@@ -251,7 +251,7 @@ fn listen(options: &ServerOptions) -> Result<(TcpListener, UdpSocket, SocketAddr
     }
 }
 
-/// Both on one port number; where any will do, one that is free for both.
+/// Binds both to one port number; where any will do, to one that is free for both.
 fn bind(wanted: SocketAddr) -> Result<(TcpListener, UdpSocket, SocketAddr), Error> {
     let mut attempts = if wanted.port() == 0 { PORT_ATTEMPTS } else { 1 };
     loop {

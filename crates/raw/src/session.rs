@@ -6,10 +6,10 @@ use crate::talk::Exchange;
 
 /// One connection to a server, for one exchange after the other.
 pub(crate) trait Session {
-    /// Completes the hand-shake.
+    /// Completes the handshake.
     ///
     /// # Errors
-    /// It fails.
+    /// The handshake fails.
     fn open(&mut self) -> Result<(), Trouble>;
 
     /// Carries an exchange to its end.

@@ -44,7 +44,7 @@ const WARM_UP_BYTES: u64 = 1_000_000;
 pub struct SharesOptions {
     /// Payload of each transfer, in bytes. Default 10⁸.
     pub size: u64,
-    /// Which end sends. Default down.
+    /// The end that sends. Default down.
     pub direction: Direction,
     /// Rounds, each of one transfer over each variant (four over plain TCP, which is done so soon that
     /// one says little). Default 7; with fewer than 6 no share has an interval, and none is told.
@@ -83,7 +83,7 @@ pub struct Shares {
 /// One variant's figures.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Measured {
-    /// Which.
+    /// The variant.
     pub variant: Variant,
     /// The transport.
     pub over: Over,
@@ -112,7 +112,7 @@ pub struct Share {
     pub part: &'static str,
     /// Share of the processor time of both ends, with its interval; `None` where it can't be told.
     pub percent: Option<Separated>,
-    /// Why it can't be told; empty where it is.
+    /// Reason why it can't be told; empty where it is.
     pub obstacle: &'static str,
 }
 

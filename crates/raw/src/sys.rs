@@ -72,15 +72,15 @@ impl StopHandle {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Watch<'a> {
     pub(crate) socket: BorrowedFd<'a>,
-    /// Until it takes bytes, too.
+    /// Wait until it takes bytes, too.
     pub(crate) write: bool,
-    /// Until this says so, too.
+    /// Wait until this says so, too.
     pub(crate) stop: Option<&'a StopHandle>,
-    /// So long at most; for ever without.
+    /// Wait so long at most; for ever without.
     pub(crate) limit: Option<Duration>,
 }
 
-/// Why a wait ended.
+/// Reason why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Woken {
     /// Reading tells something: bytes, the end, or an error.

@@ -1,4 +1,5 @@
-//! Which shares of a cost the rounds bear out, and which can't be told apart from the others.
+//! Separation of the shares of a cost: those that the rounds bear out, and those that can't be told
+//! apart from the others.
 
 use super::Share;
 use crate::options::Over;
@@ -32,7 +33,7 @@ pub struct Separated {
     pub high: f64,
 }
 
-/// Why a share can't be told.
+/// Reasons why a share can't be told.
 const FEW_ROUNDS: &str = "fewer than 6 rounds give no interval";
 const HOLDS_ZERO: &str = "its interval holds 0";
 const BEYOND: &str = "its interval reaches beyond 100 %";

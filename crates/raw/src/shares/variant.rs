@@ -94,7 +94,7 @@ impl Variant {
         }
     }
 
-    /// In words, for a table.
+    /// Returns the variant in words, for a table.
     #[must_use]
     pub fn in_words(self) -> &'static str {
         match self {

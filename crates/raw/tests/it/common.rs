@@ -36,7 +36,7 @@ impl Serving {
         }
     }
 
-    /// Those of this server, for another.
+    /// Returns the options of this server, for another.
     pub(crate) fn server_options(&self) -> ServerOptions {
         server_options(&self.dir)
     }
