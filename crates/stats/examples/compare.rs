@@ -1,5 +1,5 @@
-//! Which of two is faster on each of three links, what the null arm says of them, and what remains
-//! when several questions are asked at once.
+//! Comparison of two on each of three links: which is faster, what the null arm says of them, and
+//! what remains when several questions are asked at once.
 //!
 //! `cargo run -p altway-stats --example compare`
 #![allow(clippy::print_stdout, reason = "an example shows its figures")]

@@ -1,4 +1,4 @@
-//! From which delay on HTTP/3 is faster: with its interval, over a hundred synthetic runs, and as an
+//! Delay from which on HTTP/3 is faster: with its interval, over a hundred synthetic runs, and as an
 //! earlier study reported it.
 //!
 //! `cargo run -p altway-stats --example crossover`

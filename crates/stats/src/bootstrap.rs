@@ -118,9 +118,9 @@ pub fn bootstrap(
     })
 }
 
-/// As [`bootstrap`], for values that come in blocks: several pairs measured in one block (the
-/// objects of one page load, say) share what disturbed the block, so whole blocks are resampled.
-/// The statistic sees the values of the drawn blocks one after the other.
+/// Does the same as [`bootstrap`], for values that come in blocks: several pairs measured in one
+/// block (the objects of one page load, say) share what disturbed the block, so whole blocks are
+/// resampled. The statistic sees the values of the drawn blocks one after the other.
 ///
 /// With one value in each block it gives what [`bootstrap`] gives.
 ///

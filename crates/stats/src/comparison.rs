@@ -1,4 +1,4 @@
-//! Which of two is faster, by how much, and how sure that is.
+//! Comparison of two: which is faster, by how much, and how sure that is.
 
 use crate::bootstrap::{Bootstrap, Interval, bootstrap};
 use crate::hodges_lehmann::{estimate_in_place, hodges_lehmann};

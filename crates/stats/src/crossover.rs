@@ -1,4 +1,4 @@
-//! From which delay (or loss, or rate) on another protocol is faster.
+//! Crossover: the delay (or loss, or rate) from which on another protocol is faster.
 //!
 //! The second's advantage is taken to grow, or at least not to shrink, along the axis; under that
 //! one assumption isotonic regression needs no formula for the curve and no smoothing constant.
@@ -126,7 +126,7 @@ pub fn crossover(points: &[CrossoverPoint], options: &Bootstrap) -> Option<Cross
     crossover_with(points, &options)
 }
 
-/// As [`crossover`], over an axis of another scale or trend.
+/// Does the same as [`crossover`], over an axis of another scale or trend.
 ///
 /// `None` also when a place is negative on [`Scale::Log1p`].
 ///

@@ -11,7 +11,7 @@ use crate::comparison::Winner;
 pub struct PlainCrossing {
     /// The place, in the unit of the axis.
     pub x: f64,
-    /// Whose mean is the smaller one beyond it.
+    /// The one whose mean is smaller beyond it.
     pub then: Winner,
 }
 

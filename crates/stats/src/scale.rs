@@ -3,7 +3,7 @@
 /// Spacing of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Scale {
-    /// As they are: for delays.
+    /// Places as they are: for delays.
     #[default]
     Linear,
     /// ln(1 + x): for loss in per cent, whose first per cent does more than the fifth. Only for
@@ -17,7 +17,7 @@ impl Scale {
         place.is_finite() && (self == Self::Linear || place >= 0.0)
     }
 
-    /// From the axis' unit to evenly spaced.
+    /// Converts from the axis' unit to evenly spaced.
     ///
     /// ```
     /// use altway_stats::Scale;

@@ -67,7 +67,7 @@ pub enum Step {
     Stop(StopReason),
 }
 
-/// Why a cell need not be measured any more.
+/// Reason why a cell need not be measured any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StopReason {
     /// The whole interval lies outside the band: one side wins, by more than anybody would overlook.
@@ -181,7 +181,7 @@ impl Sequential {
         Some(Comparison { p, ..comparison })
     }
 
-    /// As [`Sequential::compare`], with the p of a single look.
+    /// Compares as [`Sequential::compare`] does, with the p of a single look.
     fn looked_at(&self, log_ratios: &[f64]) -> Option<Comparison> {
         let options = CompareOptions {
             band: self.options.band,

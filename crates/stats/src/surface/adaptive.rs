@@ -1,4 +1,5 @@
-//! Which cells to measure next, so that the zero line is found with few transfers.
+//! Adaptive sampling: which cells to measure next, so that the zero line is found with few
+//! transfers.
 //!
 //! A full grid spends most of its transfers where the winner is plain. Here each round goes to the
 //! cells whose sign is least sure: estimate near zero, and little known (the straddle rule of Bryan
@@ -69,7 +70,7 @@ pub enum Next {
     Stop(AdaptiveStop),
 }
 
-/// Why sampling ends.
+/// Reason why sampling ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AdaptiveStop {
     /// Every cell is settled.
@@ -100,8 +101,9 @@ pub fn outlook(grid: &Grid, options: &AdaptiveOptions) -> Option<Vec<CellOutlook
     Some(foreseen(grid, &model, options))
 }
 
-/// Which cells to measure next: first the corners, the middles of the sides and the centre, then
-/// where the sign is least sure. Ends when every cell is settled, or may not be measured any more.
+/// Returns the cells to measure next: first the corners, the middles of the sides and the centre,
+/// then where the sign is least sure. Ends when every cell is settled, or may not be measured any
+/// more.
 ///
 /// A function of the grid alone, so that a run can be resumed. `None` when the options are out of
 /// range.

@@ -73,7 +73,7 @@ impl GridAxis {
         Self { places, scale }
     }
 
-    /// From 0 at the first place to 1 at the last, even on the axis' scale.
+    /// Returns the place from 0 at the first to 1 at the last, even on the axis' scale.
     pub(crate) fn normalised(&self, place: f64) -> f64 {
         let spaced = |place: f64| self.scale.apply(place);
         let (first, last) = (

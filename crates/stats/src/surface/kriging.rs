@@ -1,9 +1,9 @@
 //! The surface between measured cells, with its uncertainty: Gaussian process regression (kriging).
 //!
 //! A cell that was not measured says nothing by itself, but its neighbours say something, and less the
-//! further away they are. The surface is taken to be a plane plus a smooth deviation (Matérn 5/2).
-//! How smooth, along each axis, is not chosen: all of a few models speak, each with the weight that
-//! its likelihood gives it, so that a few cells don't pretend to know.
+//! further away they are. The surface is taken to be a plane plus a smooth deviation (Matérn 5/2). The
+//! smoothness along each axis is not chosen: all of a few models speak, each with the weight that its
+//! likelihood gives it, so that a few cells don't pretend to know.
 //!
 //! Coordinates are normalised to 0–1 along each axis, values are log-ratios.
 

@@ -16,12 +16,13 @@ pub const MAX_REFINEMENT: usize = 32;
 /// Promise of the band of a zero line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Band {
-    /// At each place by itself: percentiles of the ensemble there. For a decision about one place.
+    /// Level at each place by itself: percentiles of the ensemble there. For a decision about one
+    /// place.
     #[default]
     Pointwise,
-    /// For the line as a whole: the true line lies inside the band along its whole course with the
-    /// level's probability. Wider: all places' deviations in multiples of their spread are held
-    /// under the level's quantile of the largest.
+    /// Level for the line as a whole: the true line lies inside the band along its whole course
+    /// with the level's probability. Wider: all places' deviations in multiples of their spread
+    /// are held under the level's quantile of the largest.
     Simultaneous,
 }
 
@@ -103,8 +104,9 @@ pub fn zero_line(grid: &Grid, options: &ZeroLineOptions) -> Option<ZeroLine> {
     Some(traced(grid, &ensemble, options))
 }
 
-/// As [`zero_line`], on a grid of which some cells, or all, are measured, as adaptive sampling leaves
-/// it: a smooth surface through them (a Gaussian process), and an ensemble of what it might be.
+/// Does the same as [`zero_line`], on a grid of which some cells, or all, are measured, as adaptive
+/// sampling leaves it: a smooth surface through them (a Gaussian process), and an ensemble of what it
+/// might be.
 ///
 /// `None` when no cell has pairs, or the options are out of range.
 #[must_use]
