@@ -1,4 +1,4 @@
-//! Why a run cannot be, and why one request failed.
+//! Errors: why a run cannot be, and why one request failed.
 //!
 //! The two are kept apart: an [`Error`] ends the run, a [`Failure`] ends up as text in the record
 //! of its request, and the run goes on.
@@ -8,7 +8,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Why a run could not start or not go on.
+/// Reason why a run could not start or not go on.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -59,7 +59,7 @@ pub enum Error {
     /// The parts of a visit can't be fetched together.
     #[error("the visit can't be made")]
     Visit {
-        /// Why.
+        /// Reason why it can't be made.
         source: altway_record::VisitError,
     },
     /// More than one stream on connections that each carry one request.
@@ -122,8 +122,8 @@ pub enum Error {
     },
 }
 
-/// Why one request has no complete answer. The text holds no figure that changes from request to
-/// request, so that equal failures are counted together.
+/// Reason why one request has no complete answer. The text holds no figure that changes from
+/// request to request, so that equal failures are counted together.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("cannot connect")]

@@ -17,7 +17,7 @@ pub(crate) struct Exchanges<'r, 'a, Id> {
     connection: u32,
     /// Requests so far.
     begun: u32,
-    /// At most as many as the job has streams, in the order of their deadlines.
+    /// Requests in flight, at most as many as the job has streams, in the order of their deadlines.
     in_flight: BTreeMap<Id, InFlight>,
     state: State,
     /// The server allows no further stream for now.
@@ -215,7 +215,7 @@ impl<'r, 'a, Id: Copy + Ord> Exchanges<'r, 'a, Id> {
         self.state == State::Open && free && !self.exhausted
     }
 
-    /// Nothing is left to do on this connection.
+    /// Returns true if nothing is left to do on this connection.
     pub(crate) fn is_done(&self) -> bool {
         match self.state {
             State::Open => false,

@@ -129,7 +129,7 @@ async fn exchange(
     answer.complete()
 }
 
-/// In the form that HTTP/1.1 wants: path and Host (RFC 9112, section 3.2.1).
+/// Returns the request in the form that HTTP/1.1 wants: path and Host (RFC 9112, section 3.2.1).
 fn request(job: &Job, due: &Due) -> Request<Empty<Bytes>> {
     let mut request = job.head(due.ticket).clone().map(|()| Empty::new());
     if let Ok(host) = HeaderValue::from_str(job.authority()) {

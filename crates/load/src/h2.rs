@@ -43,7 +43,7 @@ const STREAMS_UNASKED: usize = 100;
 const IDLE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Frames without a body from a server that was asked for so many requests a second are no attack.
-/// What they cost is the reading.
+/// Their cost is the reading.
 const FRAMES: Rate = Rate {
     burst: 1 << 20,
     per_second: 1 << 20,

@@ -28,7 +28,7 @@ pub struct Options {
     pub connections: NonZeroU32,
     /// Time at which to stop. Default after 1 request.
     pub stop: Stop,
-    /// Whose certificates are believed; without effect on `http` URLs. Default the system's.
+    /// Certificates that are believed; without effect on `http` URLs. Default the system's.
     pub trust: Trust,
     /// Connect here instead of to the URL's host and port, which still stand in the request and
     /// in the TLS handshake. No name is resolved then. Default none.
@@ -228,14 +228,14 @@ impl Options {
 /// Condition on which a run ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// After exactly this many requests, failed ones included.
+    /// Ends after exactly this many requests, failed ones included.
     Requests(NonZeroU64),
     /// No request begins later than this after the start. Those in flight then are awaited (each
     /// up to its time-out) and counted, for leaving them out would leave out the slow ones.
     Time(Duration),
 }
 
-/// Whose certificates are believed.
+/// Certificates that are believed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trust {
     /// The certificate authorities of this system (`SSL_CERT_FILE` and `SSL_CERT_DIR` win).

@@ -31,7 +31,7 @@ pub(crate) struct Returning {
 }
 
 impl Returning {
-    /// Before the first session.
+    /// Returns the state before the first session.
     pub(crate) fn new(begun: Instant, visit: &Visit, sessions: &Sessions) -> Self {
         Self {
             visit: visit.clone(),
@@ -55,7 +55,7 @@ impl Returning {
         true
     }
 
-    /// Over what a request goes now.
+    /// Returns the protocol over which a request goes now.
     pub(crate) fn protocol(&self, now: Instant) -> Protocol {
         match self.entry.is_fresh(self.clock(now)) {
             true => Protocol::H3,

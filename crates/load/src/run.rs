@@ -28,7 +28,7 @@ pub(crate) struct Job {
     /// Heads of the requests, by the ticket's item: a GET of an absolute URI without a fragment.
     heads: Vec<Request<()>>,
     pub(crate) host: String,
-    /// At least one; tried in order.
+    /// Addresses of the server, at least one; tried in order.
     pub(crate) addresses: Vec<SocketAddr>,
     /// `None` for an `http` URL.
     pub(crate) tls: Option<Arc<rustls::ClientConfig>>,

@@ -1,4 +1,4 @@
-//! Which request of a visit is due: a pure function of what has happened.
+//! Script of a visit, which tells the request that is due: a pure function of what has happened.
 
 use altway_record::{After, Visit};
 use std::collections::VecDeque;
@@ -7,7 +7,7 @@ use std::time::Instant;
 /// The requests of a visit on their way to being sent. Bounded by the visit.
 #[derive(Debug)]
 pub(crate) struct Script {
-    /// By item: what it still waits for.
+    /// Event that each item still waits for.
     waiting: Vec<Option<After>>,
     /// Items that are due; and since when, where that does not begin with their being drawn.
     due: VecDeque<(u32, Option<Instant>)>,

@@ -12,7 +12,7 @@ const MAX_FAILURES: u32 = 10;
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Why a slot ended.
+/// Reason why a slot ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// There are no more requests to send.

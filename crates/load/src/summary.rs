@@ -34,7 +34,7 @@ pub struct LoadSummary {
     pub connections: u64,
     /// Bytes of all bodies, those of failed requests included.
     pub body_bytes: u64,
-    /// From the start of the run to the end of its last request.
+    /// Time from the start of the run to the end of its last request.
     pub wall_us: u64,
     /// Requests without an error per second of wall time.
     pub requests_per_s: f64,
@@ -52,7 +52,7 @@ pub struct LoadSummary {
     /// Outcome of early data, where it was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub early_data: Option<EarlyDataCount>,
-    /// Over HTTP/3: the version of QUIC, 1 or 2.
+    /// Version of QUIC over HTTP/3, 1 or 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quic_version: Option<u8>,
 }
@@ -260,7 +260,7 @@ impl Times {
         self.sum += u128::from(value);
     }
 
-    /// Their distribution; `None` when there are none.
+    /// Returns their distribution; `None` when there are none.
     #[must_use]
     pub fn percentiles(&self) -> Option<Percentiles> {
         let count = self.histogram.len();
@@ -285,7 +285,7 @@ impl Times {
     }
 }
 
-/// As people count versions.
+/// Returns the number by which people count versions.
 fn number(version: Version) -> u8 {
     match version {
         Version::V1 => 1,

@@ -21,7 +21,7 @@ use tokio::sync::{Mutex, Notify};
 pub(crate) struct Ticket {
     /// Time at which the request is due: times count from here.
     pub(crate) start: Instant,
-    /// Which request of a visit it is; 0 outside of visits.
+    /// Number of the request in its visit; 0 outside of visits.
     pub(crate) item: u32,
     /// The protocol that it is sent over, where a client that comes back has chosen.
     pub(crate) route: Option<Protocol>,
@@ -156,9 +156,9 @@ pub(crate) struct Schedule {
     stop: Stop,
     rate: Option<NonZeroU32>,
     issued: u64,
-    /// At most one a stream.
+    /// Tickets that were given back, at most one a stream.
     returned: Vec<Ticket>,
-    /// In a visit: which request is next.
+    /// Script of a visit, which tells which request is next.
     script: Option<Script>,
     /// The same in a visit of several sessions.
     returning: Option<Returning>,
@@ -186,7 +186,7 @@ impl Schedule {
         }
     }
 
-    /// That of a visit: its requests, each when it is due.
+    /// Returns the tickets of a visit: its requests, each when it is due.
     pub(crate) fn of_visit(begun: Instant, stop: Stop, script: Script) -> Self {
         Self {
             script: Some(script),
@@ -257,12 +257,12 @@ impl Schedule {
         })
     }
 
-    /// Nothing is sent any more, due or not.
+    /// Returns true if nothing is sent any more, due or not.
     fn is_over(&self, now: Instant) -> bool {
         matches!(self.stop, Stop::Time(time) if now.saturating_duration_since(self.begun) >= time)
     }
 
-    /// There is no further ticket.
+    /// Returns true if there is no further ticket.
     fn is_drawn_out(&self, due: Instant) -> bool {
         match self.stop {
             Stop::Requests(n) => self.issued >= n.get(),

@@ -141,7 +141,7 @@ impl Driver {
     }
 }
 
-/// Why a connection could not even begin.
+/// Reason why a connection could not even begin.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectError {
     #[error(transparent)]

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncWriteExt as _, ReadBuf};
 
-/// With so many bytes unsent nothing more is read, for it would make more to send.
+/// Number of unsent bytes with which nothing more is read, for it would make more to send.
 const MAX_UNSENT: usize = 256 << 10;
 
 pub(super) struct Link {
@@ -16,7 +16,7 @@ pub(super) struct Link {
     pub(super) output: Output,
     /// Written, but perhaps held back by TLS.
     unflushed: bool,
-    /// Why nothing can be sent any more.
+    /// Reason why nothing can be sent any more.
     broken: Option<io::Error>,
 }
 
