@@ -3,7 +3,7 @@
 /// The size of an IPv6 header (RFC 8200 §3).
 const IPV6_HEADER: usize = 40;
 
-/// Which bit of a packet is flipped: one behind its IP header, each with the same probability.
+/// The bit of a packet that is flipped: one behind its IP header, each with the same probability.
 ///
 /// The model only says which; who owns the bytes flips it. One flipped bit always breaks the checksum
 /// of TCP and UDP (RFC 9293 §3.1, RFC 768), so that the receiver throws the packet away, unless the

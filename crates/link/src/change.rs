@@ -82,7 +82,7 @@ pub enum ChangeError {
     Value {
         /// The setting.
         name: &'static str,
-        /// Why it is not.
+        /// Reason why it is not.
         reason: Error,
     },
 }

@@ -18,16 +18,16 @@ pub struct Config {
     pub delay: Duration,
     /// Amount by which the delay of single packets strays from [`delay`](Self::delay).
     pub jitter: Jitter,
-    /// Which packets are lost.
+    /// Model of the packets that are lost.
     pub loss: LossModel,
     /// The probability that a packet comes twice.
     pub duplication: Ratio,
-    /// Which packets overtake others, or are overtaken.
+    /// Model of the packets that overtake others, or are overtaken.
     pub reordering: Reordering,
     /// The probability that a bit of a packet is flipped; see [`BitFlip`](crate::BitFlip).
     pub corruption: Ratio,
     /// Amount that may wait for the rate; without effect when there is no rate.
     pub queue: Queue,
-    /// Which packets of the queue are dropped; without effect when there is no rate.
+    /// Rule by which packets of the queue are dropped; without effect when there is no rate.
     pub discipline: Discipline,
 }

@@ -51,15 +51,15 @@ pub struct Delivery<P> {
 pub struct Dropped<P> {
     /// The packet, handed back.
     pub packet: P,
-    /// Why it was dropped.
+    /// Reason why it was dropped.
     pub reason: DropReason,
 }
 
-/// Why a packet was dropped.
+/// Reason why a packet was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DropReason {
-    /// By [`Config::loss`].
+    /// The packet was lost by [`Config::loss`].
     Loss,
     /// The packet did not fit into [`Config::queue`].
     QueueFull,

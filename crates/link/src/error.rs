@@ -33,7 +33,7 @@ pub enum Error {
     /// A line of a trace is wrong.
     #[error("line {line} of the trace: `{found}` is not {expected}")]
     TraceLine {
-        /// Which one, counted from 1.
+        /// Number of the line, counted from 1.
         line: usize,
         /// The text that stands there, or its beginning.
         found: String,
@@ -58,7 +58,7 @@ pub enum Error {
     /// An entry of a trace stands before the one in front of it.
     #[error("entry {entry} of the trace stands before the one in front of it")]
     TraceOrder {
-        /// Which one, counted from 1.
+        /// Number of the entry, counted from 1.
         entry: usize,
     },
     /// The first step of a trace does not stand at time 0.

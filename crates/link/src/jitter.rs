@@ -34,7 +34,7 @@ pub enum Distribution {
     Uniform,
     /// Normally, with the spread as standard deviation; cut at ±4.90 of them, a packet in a million.
     Normal,
-    /// As a Pareto distribution of shape 3, with the spread as standard deviation: few packets are very
+    /// A Pareto distribution of shape 3, with the spread as standard deviation: few packets are very
     /// late, as on radio links. Nothing is earlier than −0.577 spreads; 1 packet in 100 comes more than
     /// 3.63 spreads late, 1 in 10,000 more than 23. Cut at +115 of them, a packet in a million.
     Pareto,

@@ -1,4 +1,4 @@
-//! Which packets are lost: at random, in bursts, or as a list says.
+//! Loss of packets: at random, in bursts, or as a list says.
 
 use crate::streams::{Generator, hits};
 use altway_units::Ratio;
@@ -6,12 +6,12 @@ use rand_core::Rng;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// Which packets of a direction are lost.
+/// Model of the packets that a direction loses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LossModel {
     /// Each packet with this probability, independently of the others.
     Random(Ratio),
-    /// In bursts.
+    /// Loss in bursts.
     GilbertElliott(GilbertElliott),
     /// Exactly these.
     Packets(PacketList),

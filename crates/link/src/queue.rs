@@ -29,14 +29,14 @@ pub enum Queue {
     Unlimited,
 }
 
-/// Which packets of the queue are dropped. The limit of [`Queue`] holds beside it.
+/// Rule by which packets of the queue are dropped. The limit of [`Queue`] holds beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Discipline {
-    /// Only those that don't fit in.
+    /// Drops only those that don't fit in.
     #[default]
     DropTail,
-    /// Those too that CoDel takes from the front while packets have waited for more than 5 ms over
-    /// 100 ms (RFC 8289).
+    /// Drops those too that CoDel takes from the front while packets have waited for more than 5
+    /// ms over 100 ms (RFC 8289).
     CoDel,
 }
 

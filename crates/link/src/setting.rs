@@ -5,7 +5,7 @@ use altway_units::{Bandwidth, Ratio, duration};
 use std::fmt;
 use std::time::Duration;
 
-/// Which directions a setting is meant for.
+/// Directions that a setting is meant for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// Both.
@@ -50,7 +50,7 @@ impl Way {
     }
 }
 
-/// As it stands before a setting: nothing for both, or the word and a blank.
+/// The word as it stands before a setting: nothing for both, or the word and a blank.
 impl fmt::Display for Way {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

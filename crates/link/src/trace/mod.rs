@@ -19,7 +19,7 @@ mod text;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
     shape: Shape,
-    /// After how long it begins anew; `None` when the last step holds for ever.
+    /// Time after which it begins anew; `None` when the last step holds for ever.
     period: Option<u64>,
     /// Amount that passes in one period, or in all the steps but the last.
     lap: u128,
