@@ -12,7 +12,7 @@ use crate::server::{Server, Target};
 pub enum Scale {
     /// Some 3 s against a debug build, on any machine.
     Quick,
-    /// As large as the attack was when it succeeded, against a release build on a quiet machine.
+    /// The size of the attack when it succeeded, against a release build on a quiet machine.
     Full,
 }
 
