@@ -26,7 +26,7 @@ const MAX_ON_THE_WAY: usize = 200;
 struct Network {
     client: Endpoint,
     server: Endpoint,
-    /// To the server, and to the client.
+    /// Datagrams on their way to the server, and to the client.
     ways: [VecDeque<Vec<u8>>; 2],
     /// The last octet of the client's address, which may change.
     client_host: u8,

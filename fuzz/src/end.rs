@@ -8,14 +8,14 @@ use altway_http2::{CloseReason, Config, Connection, Event, Output, StreamId, Tur
 use crate::speech::{Received, Role, Speech};
 use crate::wire::{PREFACE, Scanner};
 
-/// So many time-outs end a connection on which nothing else happens.
+/// Number of time-outs that end a connection on which nothing else happens.
 const LAST_TIMEOUTS: usize = 20;
 
 /// An engine, what it was told, and what it said.
 pub(crate) struct End {
     pub(crate) connection: Connection,
     pub(crate) speech: Speech,
-    /// Why it ended, once it said so.
+    /// Reason of its end, once it has one.
     pub(crate) closed: Option<CloseReason>,
     output: Output,
     /// Bytes of the client's preface that are still to be heard.

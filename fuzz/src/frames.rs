@@ -123,8 +123,8 @@ struct Heard {
     open: usize,
 }
 
-/// Without answers, without bytes being released, and with windows that no input fills: when a
-/// window opens depends on the cuts.
+/// Feeds an engine the pieces, without answers, without bytes being released, and with windows
+/// that no input fills: when a window opens depends on the cuts.
 fn listen<'a>(mode: Mode, config: &Config, pieces: impl Iterator<Item = &'a [u8]>) -> Heard {
     let now = Instant::now();
     let config = Config {

@@ -42,7 +42,7 @@ const LONG: &str = concat!(
 
 struct Site {
     _dir: tempfile::TempDir,
-    /// As by default, and with options.
+    /// Files as served by default, and with options.
     files: [Files; 2],
 }
 

@@ -14,7 +14,7 @@ const MAX_WINDOW: i64 = (1 << 31) - 1;
 /// Every endpoint takes frames with so large a payload (section 4.2).
 const MIN_FRAME_SIZE: usize = 16_384;
 
-/// Which end of a connection it is.
+/// An end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Client,
@@ -46,7 +46,7 @@ pub(crate) struct Speech {
 struct Stream {
     /// Difference of the window from its initial size.
     window: i64,
-    /// Not idle: one end has sent its HEADERS.
+    /// True if the stream is not idle: one end has sent its HEADERS.
     open: bool,
     head: bool,
     ended: bool,
@@ -84,7 +84,7 @@ impl Speech {
     /// The engine said `bytes`.
     ///
     /// # Panics
-    /// It may not say that, or it said half a frame.
+    /// The engine may not say that, or said half a frame.
     pub(crate) fn say(&mut self, bytes: &[u8]) {
         let rest = match bytes.strip_prefix(self.preface) {
             Some(rest) => rest,

@@ -16,7 +16,7 @@ const MAX_WAITING: usize = 8_000;
 #[derive(Debug)]
 pub(crate) struct Application {
     role: Role,
-    /// In the order in which they began, for good.
+    /// Exchanges in the order in which they began, for good.
     pub(crate) exchanges: BTreeMap<u32, Exchange>,
     /// A request's head was late, after which the connection is of no use.
     pub(crate) must_close: bool,

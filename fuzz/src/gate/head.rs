@@ -30,7 +30,7 @@ pub(super) fn run(bytes: &[u8], rules: Rules) {
     assert_eq!(held.headers().len(), kept, "every field is there");
 }
 
-/// As hyper does it.
+/// Builds the request as hyper does.
 fn hold(reading: &Reading<'_>) -> http::Result<http::Request<()>> {
     let method = Method::from_bytes(reading.method)?;
     let mut request = http::Request::builder().method(method).uri(reading.target);

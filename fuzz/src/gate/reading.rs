@@ -16,7 +16,7 @@ pub(super) struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// By hand: lines end with CR LF, words with a space, a name with a colon.
+    /// Reads by hand: lines end with CR LF, words with a space, a name with a colon.
     pub(super) fn by_hand(bytes: &'a [u8]) -> Option<Self> {
         let mut at = 0;
         while bytes[at..].starts_with(b"\r\n") {
@@ -54,7 +54,7 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// By httparse.
+    /// Reads by httparse.
     pub(super) fn by_httparse(bytes: &'a [u8]) -> Option<Self> {
         let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
         let mut head = httparse::Request::new(&mut fields);

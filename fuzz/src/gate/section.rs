@@ -96,7 +96,7 @@ fn collect<'a>(fields: &[Field<'a>], version: Version) -> (Head<'a>, FieldChecks
     (head, checks)
 }
 
-/// As both engines do it; every field by itself.
+/// Builds the request as both engines do; every field by itself.
 fn hold(head: &Head<'_>, fields: &[Field<'_>]) -> http::Result<http::Request<()>> {
     let mut request = http::Request::new(());
     *request.method_mut() = Method::from_bytes(head.method.unwrap_or_default())?;

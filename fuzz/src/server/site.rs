@@ -126,7 +126,7 @@ fn start(site: Site) -> SocketAddr {
     address
 }
 
-/// As many bytes as the large file has, each piece made when it is asked for.
+/// Returns as many bytes as the large file has, each piece made when it is asked for.
 fn frames() -> impl Stream<Item = Result<Frame<Bytes>, BoxError>> {
     let frame = || Ok(Frame::data(Bytes::from(vec![b'x'; PIECE])));
     stream::repeat_with(frame).take(LARGE / PIECE)
