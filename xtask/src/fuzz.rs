@@ -166,7 +166,8 @@ impl Target {
         })
     }
 
-    /// By which code is reached and not how often: else the corpus would be ten times as large.
+    /// Merges by which code is reached and not how often: else the corpus would be ten times as
+    /// large.
     fn keep(&self) -> Result<()> {
         ensure!(self.committed.exists(), "no corpus to add to");
         shell::run(&format!(

@@ -24,7 +24,7 @@ const LINKER: &str = "musl-gcc";
 #[derive(Debug)]
 pub(crate) enum Library {
     Installed,
-    /// Source of the library, which is built by the compiler that is unpacked in this folder.
+    /// The library's source, for the compiler that is unpacked in this folder.
     Source(PathBuf),
 }
 

@@ -22,7 +22,7 @@ const SERVICES: [(&str, &str); 6] = [
     ("varnish", "varnishncsa"),
 ];
 
-/// Until it is dropped no package starts a service.
+/// A ban: until it is dropped no package starts a service.
 pub(super) struct Forbidden {
     policy: PathBuf,
 }

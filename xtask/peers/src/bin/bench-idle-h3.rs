@@ -80,7 +80,7 @@ struct Clients {
     request: Request<()>,
     wanted: usize,
     begun: usize,
-    /// Whose request was answered.
+    /// Number of connections whose request was answered.
     idle: usize,
 }
 

@@ -50,14 +50,14 @@ pub(crate) struct Wanted {
 pub(crate) enum Said {
     /// Number of the datagram from 0, and the time at which it was sent.
     Sent { number: u64, at: u64 },
-    /// That there will be no more.
+    /// Word that there will be no more.
     End,
 }
 
 /// Sends what the first client asks for.
 ///
 /// # Errors
-/// It asks for nonsense, or is gone.
+/// The client asks for nonsense, or is gone.
 pub(crate) fn serve(socket: &UdpSocket) -> Result<()> {
     let mut request = [0; 512];
     let (length, client) = socket.recv_from(&mut request)?;

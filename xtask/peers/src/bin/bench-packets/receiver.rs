@@ -37,15 +37,15 @@ const IP_OVERHEAD: u64 = 28;
 pub(crate) struct Report {
     sent: u64,
     received: u64,
-    /// That came twice.
+    /// Datagrams that came twice.
     copies: u64,
-    /// That found the client's socket full: the client was too slow, not the link.
+    /// Datagrams that found the client's socket full: the client was too slow, not the link.
     overflowed: u32,
     /// Difference of the delay from what it should have been: to the kernel's stamp, ns.
     error_ns: Quantiles,
     /// The same until the program had it.
     program_error_ns: Quantiles,
-    /// From the first to the last that came, in bits of IP packets.
+    /// Rate from the first to the last that came, in bits of IP packets.
     ip_bits_per_s: f64,
     /// Equal if the same ones did not come.
     lost_digest: String,
@@ -172,7 +172,7 @@ impl Receiver {
 struct Found {
     ip_bytes: u64,
     delay_ns: u64,
-    /// By number.
+    /// True for each number that has come.
     has_come: Vec<bool>,
     copies: u64,
     errors: Vec<u64>,
