@@ -77,10 +77,10 @@ fn if_range(headers: &HeaderMap, validators: &Validators) -> bool {
 }
 
 /// Reads a list of `first-last`, `first-` or `-length` for a file that is not empty; `None` where it can't be
-/// read. An empty member says nothing (RFC 9110 section 5.6.1.2).
+/// read. No blank stands before the equals sign (RFC 9110 section 14.1.1). An empty member says nothing (RFC 9110 section 5.6.1.2).
 fn parse(text: &str, size: u64) -> Option<Range> {
     let (unit, list) = text.split_once('=')?;
-    if !unit.trim().eq_ignore_ascii_case("bytes") {
+    if !unit.eq_ignore_ascii_case("bytes") {
         return None;
     }
     let members = list.split(',').map(str::trim);
@@ -205,6 +205,8 @@ mod tests {
             "bytes=",
             "bytes=,",
             "bytes=-",
+            "bytes =1-2",
+            " bytes=1-2",
             "bytes=4-2",
             "bytes=0-1,4-2",
             "bytes=0-1,x",
