@@ -1,5 +1,5 @@
-//! Answers to requests whose bodies nobody reads, as clients of Go, quic-go and Chromium see them: the
-//! status, never an error.
+//! Answers to requests whose bodies nobody reads, as clients of Go, quic-go, Chromium and Firefox see them:
+//! the status, never an error.
 
 use crate::common::{Dir, Serving, installed, success};
 use crate::interop::authority;
@@ -11,6 +11,7 @@ use altway_serve::Policy;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// Bytes of the unwanted bodies: within the first packet, within the windows, beyond them.
 const SIZES: [usize; 3] = [1, 200_000, 5_000_000];
@@ -151,19 +152,25 @@ fn quic_go_sees_the_status_of_a_service_that_does_not_read() {
     }
 }
 
-/// Waits until the protocol is the one that is to be, posts bodies, and reports each status and the protocols.
+/// Waits until the protocol is the one that is to be, sends bodies to each path, and reports the statuses and the
+/// protocols.
 const PAGE: &str = r#"<!doctype html><title>refused</title><script>
-const post = async (size) => {
+const send = async (path, size) => {
   try {
-    const [method, body, signal] = ["POST", new Uint8Array(size), AbortSignal.timeout(5000)];
-    return (await fetch("/refuse", { method, body, signal })).status;
+    const [method, body, signal] = ["METHOD", new Uint8Array(size), AbortSignal.timeout(20000)];
+    return (await fetch(path, { method, body, signal })).status;
   } catch (error) {
     return String(error);
   }
 };
 const protocol = async (path) => {
   await (await fetch(path, { cache: "no-store" })).arrayBuffer();
-  const entries = performance.getEntriesByName(location.origin + path);
+  // Firefox writes its entry a little later.
+  let entries = [];
+  for (let i = 0; i < 100 && entries.length === 0; i++) {
+    entries = performance.getEntriesByName(location.origin + path);
+    if (entries.length === 0) await new Promise((done) => setTimeout(done, 10));
+  }
   return entries[0]?.nextHopProtocol;
 };
 (async () => {
@@ -173,20 +180,28 @@ const protocol = async (path) => {
     await new Promise((done) => setTimeout(done, 50));
   }
   const statuses = [];
-  for (const size of SIZES) {
-    for (let i = 0; i < TIMES; i++) statuses.push(await post(size));
+  for (const path of PATHS) {
+    for (const size of SIZES) {
+      for (let i = 0; i < TIMES; i++) statuses.push(await send(path, size));
+    }
   }
   const after = await protocol("/small.txt?after");
-  await fetch("/report", { method: "POST", body: JSON.stringify({ before, statuses, after }) });
+  await fetch("REPORT", { method: "METHOD", body: JSON.stringify({ before, statuses, after }) });
 })();
 </script>"#;
 
-fn chromium_sees(protocol: &str, policy: Policy, flags: &[&str], sizes: &[usize]) {
+/// The page that sends to `paths`, so often each size, and then its report; all by one method.
+fn page(protocol: &str, (method, report): (&str, &str), paths: &[&str], times: usize) -> String {
+    let page = PAGE.replace("PROTOCOL", protocol);
+    let page = page.replace("METHOD", method).replace("REPORT", report);
+    let page = page.replace("PATHS", &format!("{paths:?}"));
+    let page = page.replace("SIZES", &format!("{SIZES:?}"));
+    page.replace("TIMES", &times.to_string())
+}
+
+fn chromium_sees(protocol: &str, policy: Policy, flags: &[&str]) {
     let ground = Ground::new();
-    let page = PAGE
-        .replace("PROTOCOL", protocol)
-        .replace("SIZES", &format!("{sizes:?}"))
-        .replace("TIMES", &TIMES.to_string());
+    let page = page(protocol, ("POST", "/report"), &["/refuse"], TIMES);
     ground.dir.file("site/index.html", page);
     let echo = Echo::with(&ground, policy);
     let page = format!("https://{HOST}:{}/", echo.port);
@@ -197,7 +212,7 @@ fn chromium_sees(protocol: &str, policy: Policy, flags: &[&str], sizes: &[usize]
         .unwrap_or_else(|| panic!("no report over {protocol}"));
     running.quit();
     let report: Value = serde_json::from_str(&report).unwrap();
-    let statuses = vec![415; sizes.len() * TIMES];
+    let statuses = vec![415; SIZES.len() * TIMES];
     let expected = json!({"before": protocol, "statuses": statuses, "after": protocol});
     assert_eq!(report, expected);
 }
@@ -207,8 +222,83 @@ fn chromium_sees_the_status_of_a_service_that_does_not_read() {
     if !Browser::Chromium.is_there() {
         return;
     }
-    chromium_sees("http/1.1", Policy::FixedH2, &["--disable-http2"], &SIZES);
-    chromium_sees("h2", Policy::FixedH2, &[], &SIZES);
+    chromium_sees("http/1.1", Policy::FixedH2, &["--disable-http2"]);
+    chromium_sees("h2", Policy::FixedH2, &[]);
     // It would not if it were stopped by STOP_SENDING while it has more to send.
-    chromium_sees("h3", Policy::FixedH3, &[], &SIZES);
+    chromium_sees("h3", Policy::FixedH3, &[]);
+}
+
+/// How often a browser sends each size to each path of a site.
+const OFTEN: usize = 3;
+
+/// Paths that take nothing, and what they say: the first because all is too large for it, the second for its route is closed.
+const REFUSING: [(&str, u16); 2] = [("/in/a", 413), ("/closed/a", 403)];
+
+/// A site that refuses uploads at once, and keeps reports.
+fn refusing(policy: &str) -> String {
+    format!(
+        "threads = 1\n\n[listen]\nhttps = [\"127.0.0.1:0\"]\n\n[[site]]\nnames = [\"{HOST}\"]\ndefault = true\n\
+         policy = \"{policy}\"\nroute = [\n    {{ path = \"/report/*\", upload = {{ folder = \"reports\" }} }},\n    \
+         {{ path = \"/in/*\", upload = {{ folder = \"stored\", body = \"0B\" }} }},\n    \
+         {{ path = \"/closed/*\", respond = {{ status = 403 }} }},\n    {{ files = \"site\" }},\n]\n"
+    )
+}
+
+/// `more`: flags or preferences.
+fn browser_sees_refusals(browser: Browser, protocol: &str, policy: &str, more: &[&str]) {
+    let ground = Ground::new();
+    let dir = &ground.dir;
+    let paths = REFUSING.map(|(path, _)| path);
+    let page = page(protocol, ("PUT", "/report/it"), &paths, OFTEN);
+    dir.file("site/index.html", page);
+    dir.file("altway.toml", refusing(policy));
+    for folder in ["reports", "stored"] {
+        std::fs::create_dir(dir.path().join(folder)).unwrap();
+    }
+    let mut command = dir.altway(["serve", "--config", "altway.toml", "--json"]);
+    command.stderr(std::fs::File::create(dir.path().join("log")).unwrap());
+    let serving = Serving::spawn(dir, command);
+    let address = format!("https://{HOST}:{}/", serving.port);
+    let profile = dir.path().join("profile");
+    let running = browser.open_with(more, &ground, &profile, &address);
+    let report = report(&dir.path().join("reports/it"));
+    running.quit();
+    let report = report.unwrap_or_else(|| panic!("no report of {browser:?} over {protocol}"));
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let statuses = REFUSING.map(|(_, status)| vec![status; SIZES.len() * OFTEN]);
+    let expected = json!({"before": protocol, "statuses": statuses.concat(), "after": protocol});
+    assert_eq!(report, expected, "{browser:?}");
+    assert_eq!(serving.terminate(), Some(0));
+}
+
+/// What was uploaded as this file, once it is there: files have names when they are whole.
+fn report(file: &Path) -> Option<String> {
+    let deadline = Instant::now() + Duration::from_secs(90);
+    while !file.exists() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    std::fs::read_to_string(file).ok()
+}
+
+#[test]
+fn chromium_sees_that_an_upload_is_too_large_or_not_its_to_make() {
+    let browser = Browser::Chromium;
+    if !browser.is_there() {
+        return;
+    }
+    browser_sees_refusals(browser, "http/1.1", "h2", &["--disable-http2"]);
+    browser_sees_refusals(browser, "h2", "h2", &[]);
+    browser_sees_refusals(browser, "h3", "h3", &[]);
+}
+
+#[test]
+fn firefox_sees_that_an_upload_is_too_large_or_not_its_to_make() {
+    let browser = Browser::Firefox;
+    if !browser.is_there() {
+        return;
+    }
+    let without_http2 = "user_pref(\"network.http.http2.enabled\", false);\n";
+    browser_sees_refusals(browser, "http/1.1", "h2", &[without_http2]);
+    browser_sees_refusals(browser, "h2", "h2", &[]);
+    browser_sees_refusals(browser, "h3", "h3", &[]);
 }

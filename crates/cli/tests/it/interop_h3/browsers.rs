@@ -33,26 +33,27 @@ impl Browser {
         self.open_with(&[], ground, folder, page)
     }
 
-    /// The same, with further flags.
+    /// The same, with further flags of Chromium's or preferences of Firefox's.
     pub(crate) fn open_with(
         self,
-        flags: &[&str],
+        more: &[&str],
         ground: &Ground,
         folder: &Path,
         page: &str,
     ) -> Running {
         let mut browser = match self {
-            Self::Chromium => chromium(ground, folder),
-            Self::Firefox => firefox(ground, folder),
+            Self::Chromium => chromium(more, ground, folder),
+            Self::Firefox => firefox(more, ground, folder),
         };
-        browser.args(flags).arg(page).env("HOME", ground.dir.path());
+        browser.arg(page).env("HOME", ground.dir.path());
         browser.stdin(Stdio::null()).stdout(Stdio::null());
         Running(browser.stderr(Stdio::null()).spawn().unwrap())
     }
 }
 
-fn chromium(ground: &Ground, profile: &Path) -> Command {
+fn chromium(flags: &[&str], ground: &Ground, profile: &Path) -> Command {
     let mut chromium = Command::new("chromium");
+    chromium.args(flags);
     chromium.args(["--headless", "--no-sandbox", "--disable-gpu"]);
     chromium.args(["--no-first-run", "--enable-quic"]);
     chromium.args([
@@ -81,10 +82,11 @@ user_pref("app.update.enabled", false);
 user_pref("datareporting.policy.dataSubmissionEnabled", false);
 "#;
 
-fn firefox(ground: &Ground, profile: &Path) -> Command {
+fn firefox(preferences: &[&str], ground: &Ground, profile: &Path) -> Command {
     if !profile.exists() {
         std::fs::create_dir(profile).unwrap();
-        std::fs::write(profile.join("user.js"), PREFERENCES).unwrap();
+        let all = PREFERENCES.to_owned() + &preferences.concat();
+        std::fs::write(profile.join("user.js"), all).unwrap();
         let store = format!("sql:{}", profile.display());
         let certutil = |arguments: &[&str]| {
             let mut certutil = Command::new("certutil");
