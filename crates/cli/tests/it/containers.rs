@@ -2,9 +2,11 @@
 
 mod engine;
 
-use crate::common::{installed, provided, text};
-use engine::{Compose, Engine};
-use std::process::Output;
+use crate::common::{Dir, Serving, installed, provided, success, text};
+use engine::{Compose, Engine, SITES, project};
+use std::fs;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 /// The server's object in bits.
 const OBJECT: f64 = 8e6;
@@ -38,6 +40,7 @@ fn everything_by(compose: Compose) {
     a_change_of_the_running_link_is_felt(&engine);
     what_is_wrong_stands_in_the_logs(&engine);
     the_server_serves_alone(&engine);
+    the_server_serves_by_a_configuration_file(&engine);
 }
 
 fn up_measures_and_ends_with_a_comparison(engine: &Engine) {
@@ -137,12 +140,121 @@ fn the_server_serves_alone(engine: &Engine) {
         "h1,h2",
         "http://127.0.0.1:8080/",
     ];
-    let (status, said) = outcome(&mut engine.docker(&load));
+    once_it_listens(&mut engine.docker(&load));
+}
+
+fn the_server_serves_by_a_configuration_file(engine: &Engine) {
+    let sites = |arguments: &[&str]| {
+        let (status, said) = outcome(engine.compose(&["-f", SITES]).args(arguments));
+        assert_eq!(status, Some(0), "{said}");
+        said
+    };
+    let inside =
+        |arguments: &[&str]| sites(&[&["exec", "-T", "sites", "altway"], arguments].concat());
+    let load = |path: &str| {
+        let url = format!("https://localhost:8443{path}");
+        let load = ["altway", "load", "--insecure", "-p", "h1,h2,h3", "-n", "1"];
+        let mut command = engine.compose(&["-f", SITES, "exec", "-T", "sites"]);
+        command.args(load).arg(&url);
+        command
+    };
+    sites(&["up", "-d"]);
+    once_it_listens(&mut load("/"));
+    inside(&["config", "check", "/etc/altway/altway.toml"]);
+    let config = fs::read_to_string(project().join("etc/altway.toml")).unwrap();
+    let more =
+        "\n[[site]]\nnames = [\"more.example\"]\nroute = [{ respond = { body = \"more\" } }]\n";
+    engine.replace("etc/altway.toml", &(config + more));
+    let said = inside(&["reload", "--admin", "/run/admin.sock"]);
+    assert!(said.contains("more.example"), "{said}");
+    let (status, said) = outcome(&mut load("/1MB"));
     assert_eq!(status, Some(0), "{said}");
+    let said = inside(&["status", "--admin", "/run/admin.sock"]);
+    let line = said.lines().find(|line| line.starts_with("h3 "));
+    let connections = line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok());
+    assert!(connections >= Some(2), "{said}");
+    sites(&["down", "--timeout", "5"]);
+}
+
+#[test]
+fn the_configuration_of_the_containers_is_served_outside_of_them_too() {
+    let dir = Dir::new();
+    dir.file("site/index.html", "hello");
+    let config = fs::read_to_string(project().join("etc/altway.toml")).unwrap();
+    let mut here = config.clone();
+    for (inside, outside) in [
+        ("\"/run/admin.sock\"", "\"admin\""),
+        ("\"/data/state\"", "\"state\""),
+        ("\"*:8443\"", "\"127.0.0.1:0\""),
+        ("\"/srv\"", "\"site\""),
+    ] {
+        assert!(here.contains(inside), "{inside}");
+        here = here.replace(inside, outside);
+    }
+    dir.file("etc/altway.toml", here.replace("\"site\"", "\"../site\""));
+    success(&mut dir.altway(["config", "check", "etc/altway.toml"]));
+    let mut command = dir.altway(["serve", "--config", "etc/altway.toml", "--json"]);
+    command.stderr(fs::File::create(dir.path().join("log")).unwrap());
+    let serving = Serving::spawn(&dir, command);
+    let url = serving.url("/");
+    for protocol in ["h1", "h2", "h3"] {
+        success(
+            dir.altway(["load", "--insecure", "-n", "1"])
+                .args(["-p", protocol, &url]),
+        );
+    }
+    success(&mut dir.altway(["reload", "--admin", "etc/admin"]));
+    assert_eq!(serving.terminate(), Some(0));
+}
+
+/// Compose reads a file without an engine.
+#[test]
+fn compose_mounts_the_configuration_and_the_site_and_publishes_the_port_of_both_transports() {
+    if !installed("docker-compose") {
+        return;
+    }
+    let mut compose = Command::new("docker-compose");
+    compose.current_dir(project()).args(["-f", SITES, "config"]);
+    compose.envs([("CONFIG", "/c"), ("SITE", "/s"), ("PORT", "443")]);
+    let read = success(&mut compose);
+    for line in [
+        "- /c:/etc/altway:ro",
+        "- /s:/srv:ro",
+        "- sites:/data:rw",
+        "- --config",
+        "- /etc/altway/altway.toml",
+    ] {
+        assert!(read.lines().any(|it| it.trim() == line), "{line}: {read}");
+    }
+    for protocol in ["tcp", "udp"] {
+        let line = format!("- protocol: {protocol}");
+        let lines = read.lines().map(str::trim);
+        let mut after = lines.skip_while(|it| *it != line).skip(1);
+        assert_eq!(after.next(), Some("published: 443"), "{read}");
+        assert_eq!(after.next(), Some("target: 8443"), "{read}");
+    }
+    // What the image is made of.
+    let files = fs::read_to_string(project().join("Dockerfile")).unwrap();
+    let copied = files.lines().filter(|line| line.starts_with("COPY "));
+    let copied: Vec<_> = copied.collect();
+    assert_eq!(copied, ["COPY altway /usr/bin/altway", "COPY site /srv"]);
+}
+
+/// Runs a command that asks a server which has just been started, again until it succeeds.
+fn once_it_listens(command: &mut Command) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let (status, said) = outcome(command);
+        if status == Some(0) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{said}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 /// The exit code, and what was said on both outputs.
-fn outcome(command: &mut std::process::Command) -> (Option<i32>, String) {
+fn outcome(command: &mut Command) -> (Option<i32>, String) {
     let Output {
         status,
         stdout,

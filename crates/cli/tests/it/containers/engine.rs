@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 /// How long the engine may take to answer, and to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// The file of Compose for a server by a configuration file.
+pub(super) const SITES: &str = "sites.yaml";
+
 /// The two generations of Compose, which differ in what they make anew and when.
 pub(super) enum Compose {
     /// `docker-compose`, beside the engine's first builder.
@@ -55,6 +58,12 @@ impl Engine {
             std::thread::sleep(Duration::from_millis(100));
         }
         Some(engine)
+    }
+
+    /// Another content for a file of docker/, which takes the former one's name.
+    pub(super) fn replace(&self, name: &str, content: &str) {
+        let next = self.dir.file("next", content);
+        fs::rename(next, self.dir.path().join("docker").join(name)).unwrap();
     }
 
     /// Compose in docker/.
@@ -110,9 +119,9 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        let down = self
-            .compose(&["down", "--volumes", "--timeout", "1"])
-            .output();
+        let down = ["down", "--volumes", "--timeout", "1"];
+        let _ = self.compose(&["-f", SITES]).args(down).output();
+        let down = self.compose(&down).output();
         let _ = self.docker(&["rm", "--force", "alone"]).output();
         if let (Ok(down), true) = (down, std::thread::panicking()) {
             eprintln!("{}", text(&down.stderr));
@@ -131,12 +140,19 @@ impl Drop for Engine {
     }
 }
 
+/// The project's docker/.
+pub(super) fn project() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docker")
+}
+
 fn copy_project(dir: &Dir, altway: &Path) {
-    let project = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docker");
+    let project = project();
     for name in [
         "Dockerfile",
         ".dockerignore",
         "compose.yaml",
+        "sites.yaml",
+        "etc/altway.toml",
         "site/index.html",
     ] {
         dir.file(
