@@ -2,9 +2,10 @@
 //!
 //! `cargo xtask test` sets up what the tests need and runs them; `cargo xtask ci` runs here what CI
 //! runs; `cargo xtask image` makes the container image; `cargo xtask fuzz` looks for inputs that break the engines; `cargo xtask bench` measures
-//! altway against its peers; `cargo xtask attack` has hostile clients at it. Left to others: what is tested, which stands with the code it tests.
+//! altway against its peers; `cargo xtask answers` compares what they answer; `cargo xtask attack` has hostile clients at it. Left to others: what is tested, which stands with the code it tests.
 
 mod advisories;
+mod answers;
 mod attack;
 mod bench;
 mod checks;
@@ -53,6 +54,8 @@ enum Chore {
     Sanitize,
     /// Run what threads do without locks in every order that there may be, by loom.
     Loom,
+    /// Compare altway's answers to a table of requests with those of nginx, Caddy and static-web-server.
+    Answers(answers::Answers),
     /// Attack a server as hostile clients do, and check what it costs others; on a quiet machine.
     Attack(attack::Attack),
     /// Have a server bear much for long: reloads, uploads, many files; on a quiet machine.
@@ -80,6 +83,7 @@ fn main() -> Result<()> {
             }
             checks::run(advisories)
         }
+        Chore::Answers(answers) => answers::run(&answers),
         Chore::Attack(attack) => attack::run(&attack),
         Chore::Endure(endure) => endure::run(&endure),
         Chore::Fuzz(fuzz) => fuzz::run(&fuzz),

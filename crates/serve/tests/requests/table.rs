@@ -74,7 +74,7 @@ fn touch(path: &Path) {
 }
 
 /// The requests. `etag` gives the entity tag of a target.
-pub(crate) fn requests(mut etag: impl FnMut(&str) -> String) -> Vec<Row> {
+pub(crate) fn requests(mut etag: impl FnMut(&'static str) -> String) -> Vec<Row> {
     let requests = lines().filter(|(group, _)| *group != "files");
     let row = |(group, line): (&'static str, &'static str)| {
         let mut parts = line.split(" ; ");
