@@ -77,6 +77,7 @@ pub mod fit;
 mod holdout;
 mod known;
 mod limit;
+mod loss;
 mod mix;
 pub mod model;
 mod network;

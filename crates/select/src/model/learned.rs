@@ -5,16 +5,13 @@ use crate::ClientClass;
 use crate::brake;
 use crate::decision::{Offer, Prediction, Reason};
 use crate::limit::{join, separate};
+use crate::loss;
 use crate::observation::Transport;
 use crate::surface::{Congestion, Exchange, Predictor, Surface, Terms};
 
 /// bit/s, seconds: a path of which nothing is known.
 const RATE: f64 = 80e6;
 const RTT: f64 = 0.03;
-
-/// Losses and packets that count before any was seen: unknown loss is small and uncertain.
-const PRIOR_LOST: f64 = 1.0;
-const PRIOR_SENT: f64 = 1_500.0;
 
 /// ln: deviation of a measured rate, and of a client's rate over QUIC from that of its class.
 const RATE_NOISE: f64 = 0.2;
@@ -213,14 +210,11 @@ pub(crate) fn path(context: &Context<'_>, limit: f64, own: bool) -> Path {
 /// Terms of the surface for a path.
 pub(crate) fn terms(context: &Context<'_>, path: &Path) -> Terms {
     let (sent, lost) = context.packets();
-    let nearby = context
-        .neighbours
-        .map_or(PRIOR_LOST / PRIOR_SENT, |it| it.loss.min(0.4));
     Terms {
         rate2: path.rate2,
         rate3: path.rate3,
         rtt: context.rtt().unwrap_or(RTT),
-        loss: (lost + nearby * PRIOR_SENT) / (sent + PRIOR_SENT),
+        loss: loss::estimate(sent, lost, context.neighbours.map(|it| it.loss)),
         congestion2: context.congestion[0],
         congestion3: context.congestion[1],
     }

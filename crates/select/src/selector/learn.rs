@@ -8,7 +8,7 @@ use crate::mix::Mix;
 use crate::model::{path, terms};
 use crate::observation::{Observation, Page, Rate, Start, Transport};
 use crate::surface::Exchange;
-use crate::{Client, UnixTime, holdout};
+use crate::{Client, UnixTime, holdout, loss};
 use std::sync::PoisonError;
 
 impl Selector {
@@ -45,7 +45,7 @@ impl Selector {
         let rtt = known.rtt(Transport::Tcp).or(known.rtt(Transport::Quic));
         if let (Some((ln, _)), Some(rtt)) = (rate(known), rtt) {
             let (sent, lost) = known.packets();
-            let loss = (lost + 1.0) / (sent + 1_500.0);
+            let loss = loss::estimate(sent, lost, None);
             if rate(before) != rate(known) {
                 self.store
                     .change_network(client, now, |it| it.add(client.address, ln, rtt, loss));

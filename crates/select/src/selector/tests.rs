@@ -94,6 +94,52 @@ fn an_operators_h2_clears_and_h3_lives_long_over_both_transports() {
     }
 }
 
+/// A visit of 1 MB over TCP that lost `lost` of its 700 packets, on a path without delay.
+fn megabyte(mbit: u64, lost: u64) -> Observation {
+    let size = DataSize::from_bytes(1_000_000);
+    let page = Page {
+        first: DataSize::from_bytes(125),
+        rest: size,
+        responses: 2,
+        start: Start::Cold,
+        time: Duration::from_millis(8_000 / mbit + 400),
+    };
+    Observation {
+        min_rtt: Some(Duration::from_micros(300)),
+        packets_sent: 700,
+        packets_lost: lost,
+        bulk: Some(Bulk {
+            size,
+            rate: Bandwidth::from_mbit(mbit).unwrap(),
+            app_limited: false,
+        }),
+        page: Some(page),
+        ..Observation::new(Transport::Tcp)
+    }
+}
+
+#[test]
+fn a_lossy_path_without_delay_is_told_http3_after_one_visit_and_a_clean_one_is_not() {
+    for mbit in [20, 50, 100, 600] {
+        for (lost, offer) in [(17, Offer::Http3), (1, Offer::Http2), (0, Offer::Http2)] {
+            let (selector, host) = (selector("learned"), host());
+            // Of a class that takes over QUIC all that such a path carries.
+            let client = client("altway-linux", 1);
+            selector.connected(&client, Transport::Tcp, NOW);
+            selector.observe(&client, &host, &megabyte(mbit, lost), NOW);
+            let moment = Moment {
+                min_rtt: Some(Duration::from_micros(300)),
+                ..over(Transport::Tcp, NOW + Duration::from_secs(10))
+            };
+            let decision = selector.preview(&client, &host, &moment);
+            assert_eq!(
+                decision.offer, offer,
+                "{mbit} Mbit/s, {lost} lost: {decision:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn an_offer_lives_a_month_whether_a_rate_is_known_or_not() {
     let selector = selector("learned");
