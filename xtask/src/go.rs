@@ -1,7 +1,8 @@
 //! The peers that are written in Go: built from the Go module proxy, in fixed versions.
 //!
 //! `xtask/peers/go` holds programs around the library quic-go: a server for benches, both ends of a
-//! transfer without HTTP, a client and a server for tests, a client of gRPC over HTTP/3. Caddy, Docker's plugins, gRPC's tests and
+//! transfer without HTTP, a client and a server for tests, a client of gRPC over HTTP/3, one of
+//! requests over every protocol. Caddy, Docker's plugins, gRPC's tests and
 //! toxiproxy are taken as they are. A machine without Go, or without a way to the proxy, does without them.
 
 use crate::shell;

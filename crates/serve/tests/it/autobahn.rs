@@ -6,11 +6,10 @@
 
 use super::proxied;
 use super::websockets::example;
-use crate::common::{Running, soon};
+use crate::common::{Running, skipped, soon};
 use altway_serve::Site;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -32,11 +31,6 @@ fn suite() -> Option<PathBuf> {
         skipped("Autobahn's test suite, for Python 2.7, is not there; see `cargo xtask setup`");
     }
     folder.map(PathBuf::from)
-}
-
-fn skipped(reason: &str) {
-    // Past the test harness, which would keep what `eprintln!` says to itself.
-    let _ = writeln!(std::io::stderr(), "SKIPPED: {reason}");
 }
 
 fn server() -> Running {

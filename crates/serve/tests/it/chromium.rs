@@ -1,18 +1,13 @@
 //! Chromium's WebSockets against the example, over HTTP/1.1 and HTTP/2. It opens none over HTTP/3.
 
 use super::websockets::example;
-use crate::common::Running;
 use crate::common::access_log::Lines;
+use crate::common::{Running, skipped};
 use altway_serve::{AccessLog, Policy, Site};
-use aws_lc_rs::digest::{SHA256, digest};
 use axum::response::Html;
 use axum::routing::get;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 /// Says hello over a WebSocket, twice a large one, and asks for a path with what came back.
 const PAGE: &str = r#"<!doctype html><title>echo</title><script>
@@ -26,7 +21,7 @@ socket.onmessage = (event) => {
 socket.onclose = (event) => fetch("/closed-" + event.wasClean);
 </script>"#;
 
-struct Killed(Child);
+pub(crate) struct Killed(Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
@@ -35,10 +30,10 @@ impl Drop for Killed {
     }
 }
 
-fn start(server: &Running, flags: &[&str]) -> Option<Killed> {
-    let der = server.site.leaf_der();
-    let (_, certificate) = X509Certificate::from_der(&der).unwrap();
-    let spki = STANDARD.encode(digest(&SHA256, certificate.public_key().raw));
+/// Opens `page`, of a server with the certificate of `server`; a loud word where Chromium is not there. It ends with the
+/// value.
+pub(crate) fn open(server: &Running, page: &str, flags: &[&str]) -> Option<Killed> {
+    let spki = server.site.leaf().spki_sha256;
     let mut chromium = Command::new("chromium");
     chromium.args([
         "--headless",
@@ -56,10 +51,13 @@ fn start(server: &Running, flags: &[&str]) -> Option<Killed> {
         "--user-data-dir={}",
         home.join("profile").display()
     ));
-    chromium.args(flags).env("HOME", &home);
-    chromium.arg(format!("https://localhost:{}/page", server.address.port()));
+    chromium.args(flags).env("HOME", &home).arg(page);
     let chromium = chromium.stdin(Stdio::null()).stdout(Stdio::null());
-    chromium.stderr(Stdio::null()).spawn().ok().map(Killed)
+    let running = chromium.stderr(Stdio::null()).spawn().ok().map(Killed);
+    if running.is_none() {
+        skipped("chromium is not there");
+    }
+    running
 }
 
 /// The lines of a log once it has `last`, which must come.
@@ -82,9 +80,8 @@ fn chromium_s_websockets_over_http1_and_http2() {
             options.policy = Policy::FixedH2;
             options.access_log = Some(AccessLog::new(lines.clone()).unwrap());
         });
-        let Some(_chromium) = start(&server, flags) else {
-            // Past the test harness, which would keep what `eprintln!` says to itself.
-            let _ = writeln!(std::io::stderr(), "SKIPPED: chromium is not there");
+        let page = format!("https://localhost:{}/page", server.address.port());
+        let Some(_chromium) = open(&server, &page, flags) else {
             return;
         };
         let text = lines_up_to(&lines, "path=\"/closed-true\"");

@@ -21,6 +21,7 @@ pub(crate) use recorder::Recorder;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -395,4 +396,10 @@ pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(30), future)
         .await
         .expect("within half a minute")
+}
+
+/// Says, where a person who reads the tests' output sees it, that nothing was tested and why.
+pub(crate) fn skipped(reason: &str) {
+    // Past the test harness, which would keep what `eprintln!` says to itself.
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {reason}");
 }

@@ -4,8 +4,8 @@ use axum::body::Body;
 use axum::extract::multipart::Multipart;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{
-    ConnectInfo, DefaultBodyLimit, Extension, Form, Json, MatchedPath, OriginalUri, Path, Query,
-    RawQuery, State,
+    ConnectInfo, DefaultBodyLimit, Extension, Form, FromRequest, Json, MatchedPath, OriginalUri,
+    Path, Query, RawQuery, Request, State,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::sse::{Event, Sse};
@@ -182,7 +182,17 @@ async fn length(body: Body) -> Result<String, (StatusCode, String)> {
     }
 }
 
-async fn multipart(mut form: Multipart) -> Result<String, Response> {
+/// The form is parsed when all of it is there: multer 3.1 takes one for cut off whose content and end come between its
+/// first two looks at them, as they may from another thread, under `axum::serve` too.
+async fn multipart(request: Request) -> Result<String, Response> {
+    let (parts, content) = request.into_parts();
+    let whole = content
+        .collect()
+        .await
+        .map_err(|_| StatusCode::BAD_REQUEST.into_response())?;
+    let request = Request::from_parts(parts, Body::from(whole.to_bytes()));
+    let form = Multipart::from_request(request, &()).await;
+    let mut form = form.map_err(IntoResponse::into_response)?;
     let mut parts = Vec::new();
     while let Some(field) = form
         .next_field()
@@ -202,7 +212,7 @@ async fn failed() -> Result<&'static str, (StatusCode, &'static str)> {
 
 async fn guard(
     fields: HeaderMap,
-    request: axum::extract::Request,
+    request: Request,
     next: middleware::Next,
 ) -> Response {
     match fields.get(header::AUTHORIZATION) {
