@@ -251,6 +251,10 @@ fn of_serve(error: &ServeError) -> Option<String> {
             "name the key that the certificate was made for: `openssl x509 -noout -pubkey -in CERT` and \
              `openssl pkey -pubout -in KEY` print the same of a pair"
         }
+        ServeError::UntrustedChain { .. } => {
+            "a chain's file is PEM: the server's own certificate, then each that signed the one before it, and the \
+             server's key"
+        }
         ServeError::Identity { .. } => {
             "keys of ECDSA, Ed25519 and RSA can be used, and X.509 certificates of version 3"
         }

@@ -7,10 +7,11 @@ use crate::Error;
 use crate::browser::START_LIMIT;
 use crate::process::{Outcome, outcome};
 use crate::progress::patience;
-use crate::server::{Testbed, in_url};
+use crate::server::Testbed;
 use altway_record::{Cell, Client, Plan, Protocol, RequestRecord, Visit};
 use altway_units::duration;
 use serde::Deserialize;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
@@ -53,8 +54,15 @@ pub(crate) struct FetchJob<'a> {
 impl FetchJob<'_> {
     /// `https://HOST:PORT`.
     pub(crate) fn origin(&self) -> String {
-        let host = in_url(self.testbed.network.server_address());
-        format!("https://{host}:{}", self.port)
+        format!("https://{}:{}", self.testbed.host(), self.port)
+    }
+
+    /// The server's address and port, for clients that can't look its name up.
+    pub(crate) fn named_address(&self) -> Option<SocketAddr> {
+        let address = self.testbed.network.server_address();
+        self.testbed
+            .is_named()
+            .then(|| SocketAddr::new(address, self.port))
     }
 
     /// Time that a request may take, or of browsers a page.
@@ -110,6 +118,9 @@ fn fetch_with_load(job: &FetchJob<'_>, stop: &AtomicBool) -> Fetched {
     };
     let mut command = testbed.network.client_command(testbed.binary);
     command.arg("load").arg(format!("{}/", job.origin()));
+    if let Some(address) = job.named_address() {
+        command.args(["--connect-to", &address.to_string()]);
+    }
     // One that heeds what it is offered can do both.
     let protocol = match job.visit.sessions {
         Some(_) => Protocol::H3,

@@ -101,10 +101,16 @@ pub fn read(named: &str) -> Result<Plan, Error> {
     };
     let mut load = |from: Option<&str>, name: &str| load(from.unwrap_or(named), name);
     let name = || named.to_owned();
-    let plan = Plan::read(&text, &mut load).map_err(|source| Error::Plan {
+    let mut plan = Plan::read(&text, &mut load).map_err(|source| Error::Plan {
         name: name(),
         source,
     })?;
+    // A run goes on from any folder.
+    for chain in &mut plan.chains {
+        if let Ok(path) = std::path::absolute(&chain.path) {
+            chain.path = path.display().to_string();
+        }
+    }
     match LinkProfiles::of(&plan) {
         Ok(_) => Ok(plan),
         Err(source) => Err(Error::Link {

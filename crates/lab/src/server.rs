@@ -13,7 +13,7 @@ use altway_record::{
 };
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
@@ -133,6 +133,20 @@ fn port_of(plan: &Plan, name: ServerName, certificate: Certificate) -> u16 {
     let certificate = plan.certificates.iter().position(|one| *one == certificate);
     let place = server.unwrap_or(0) * plan.certificates.len() + certificate.unwrap_or(0);
     server_ports(plan)[place]
+}
+
+impl Testbed<'_> {
+    /// The host of the server in URLs: its address, or a name that a chain of the user's is for.
+    pub(crate) fn host(&self) -> String {
+        let named = &self.workspace.certificates(self.certificate).host;
+        let address = || in_url(self.network.server_address());
+        named.clone().unwrap_or_else(address)
+    }
+
+    /// Whether the host is a name, which clients have to be told the address of.
+    pub(crate) fn is_named(&self) -> bool {
+        self.workspace.certificates(self.certificate).host.is_some()
+    }
 }
 
 impl Server {
@@ -338,12 +352,13 @@ pub(crate) fn in_url(address: IpAddr) -> String {
 }
 
 fn answers(testbed: Testbed<'_>, port: u16, protocol: Protocol) -> io::Result<bool> {
-    let address = in_url(testbed.network.server_address());
+    let address = testbed.network.server_address();
     let path = altway_record::object_path(altway_record::OPENER_SIZE);
     let mut command = testbed.network.client_command(testbed.binary);
     command
         .arg("load")
-        .arg(format!("https://{address}:{port}{path}"));
+        .arg(format!("https://{}:{port}{path}", testbed.host()));
+    command.args(["--connect-to", &SocketAddr::new(address, port).to_string()]);
     command.args([
         "--protocol",
         &protocol.to_string(),

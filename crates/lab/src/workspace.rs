@@ -3,7 +3,7 @@
 use crate::process::{process_error, start_error};
 use crate::{Error, image};
 use altway_emulate::Scratch;
-use altway_record::{Certificate, OPENER_SIZE, Plan, Visit, object_path};
+use altway_record::{Certificate, Chain, MadeCertificate, OPENER_SIZE, Plan, Visit, object_path};
 use altway_units::DataSize;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,7 +43,7 @@ impl Workspace {
         write_objects(&folder.path().join(OBJECTS), plan).map_err(failed)?;
         let certs = folder.path().join("certs");
         let make = |kind: &Certificate| {
-            let made = Certificates::make(binary, &certs, addresses, *kind)?;
+            let made = Certificates::make(binary, &certs, addresses, plan, *kind)?;
             Ok((*kind, made))
         };
         let certificates = plan.certificates.iter().map(make);
@@ -93,6 +93,8 @@ pub(crate) struct Certificates {
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
     pub(crate) spki_sha256_base64: String,
+    /// The name by which clients believe it, where it is not for the server's address.
+    pub(crate) host: Option<String>,
 }
 
 impl Certificates {
@@ -100,29 +102,52 @@ impl Certificates {
         binary: &Path,
         folder: &Path,
         addresses: &BTreeSet<IpAddr>,
+        plan: &Plan,
         kind: Certificate,
     ) -> Result<Self, Error> {
         let name = "altway certs";
         let mut command = Command::new(binary);
-        command
-            .args(["certs", "--json", HOST])
-            .args(addresses.iter().map(ToString::to_string))
-            .arg("--dir")
-            .arg(folder);
+        command.args(["certs", "--json", "--dir"]).arg(folder);
         match kind {
-            Certificate::Ecdsa => {}
-            Certificate::RsaChain => {
-                command.arg("--rsa-chain");
+            Certificate::Made(made) => {
+                let addresses = addresses.iter().map(ToString::to_string);
+                command.arg(HOST).args(addresses);
+                if made == MadeCertificate::RsaChain {
+                    command.arg("--rsa-chain");
+                }
+            }
+            Certificate::Chain(name) => {
+                let lost = || process_error(name.as_str(), "the plan does not say where it is");
+                let chain = plan.chain(name).ok_or_else(lost)?;
+                same_as_planned(chain).map_err(|reason| process_error(name.as_str(), &reason))?;
+                command.arg("--chain").arg(&chain.path);
             }
         }
         let output = command.stdin(Stdio::null()).output();
         let output = output.map_err(|error| start_error(name, &error))?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
-            return Err(process_error(name, said.trim()));
+            let said = said.trim().trim_start_matches("error: ");
+            return Err(process_error(name, said));
         }
         serde_json::from_slice(&output.stdout)
             .map_err(|error| process_error(name, &error.to_string()))
+    }
+}
+
+/// A run that goes on with a chain of another size would measure something else.
+fn same_as_planned(chain: &Chain) -> Result<(), String> {
+    let text = fs::read_to_string(&chain.path)
+        .map_err(|error| format!("cannot read {}: {error}", chain.path))?;
+    let now = Chain::read(&chain.path, &text)?;
+    match now.size == chain.size {
+        true => Ok(()),
+        false => Err(format!(
+            "{} has {} bytes of certificates, and had {} when the run was begun",
+            chain.path,
+            now.size.as_bytes(),
+            chain.size.as_bytes()
+        )),
     }
 }
 

@@ -92,17 +92,6 @@ impl Congestion {
     }
 }
 
-words! {
-    /// The certificate that a server shows: what its handshake weighs. QUIC may send three times what
-    /// came from a client whose address is not validated (RFC 9000 section 8.1), TCP is not bound so.
-    Certificate, "a certificate" {
-        /// One certificate with an ECDSA key, some 600 bytes.
-        Ecdsa = "ecdsa",
-        /// Leaf, intermediate and root with RSA keys, some 4 KB.
-        RsaChain = "rsa-chain",
-    }
-}
-
 /// The longest name of a server in bytes.
 pub const MAX_SERVER_NAME: usize = 24;
 

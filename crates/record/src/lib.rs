@@ -14,6 +14,7 @@
 
 mod axis;
 mod cell;
+mod certificate;
 mod damage;
 mod ends;
 mod har;
@@ -42,10 +43,11 @@ mod words;
 pub use altway_document::{File, Place, UnknownWord};
 pub use axis::{AxisError, MAX_AXIS_VALUES};
 pub use cell::Cell;
+pub use certificate::{Certificate, Chain, ChainName, MAX_CHAIN_NAME, MadeCertificate};
 pub use damage::Damage;
 pub use ends::{
-    BadServerName, Certificate, Client, Congestion, Connection, MAX_SERVER_NAME, ServerCommand,
-    ServerName, Topology,
+    BadServerName, Client, Congestion, Connection, MAX_SERVER_NAME, ServerCommand, ServerName,
+    Topology,
 };
 pub use har::HarError;
 pub use initial_window::{BadInitialWindow, InitialWindow};

@@ -2,6 +2,7 @@
 //!
 //! `file` reads it from TOML, `check` refuses what can't be, `error` says why, `text` writes it.
 
+mod certificates;
 mod check;
 mod error;
 mod file;
@@ -15,9 +16,9 @@ pub use file::{Files, KEYS, MAX_INCLUDES};
 use crate::axis;
 use crate::words::words;
 use crate::{
-    Cell, Certificate, Client, Congestion, Connection, InitialWindow, LinkName, LinkWords, Policy,
-    Protocol, QueueLimit, Rate, RequestRecord, Scenario, ServerCommand, ServerName, Sessions,
-    SideBySide, TimeOut, Topology, Visit,
+    Cell, Certificate, Chain, ChainName, Client, Congestion, Connection, InitialWindow, LinkName,
+    LinkWords, Policy, Protocol, QueueLimit, Rate, RequestRecord, Scenario, ServerCommand,
+    ServerName, Sessions, SideBySide, TimeOut, Topology, Visit,
 };
 use altway_units::{DataSize, Ratio};
 use serde::{Deserialize, Serialize};
@@ -83,6 +84,9 @@ pub struct Plan {
     /// Certificates that the servers show.
     #[serde(default = "only_ecdsa")]
     pub certificates: Vec<Certificate>,
+    /// Those of `certificates` that are files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chains: Vec<Chain>,
     /// Whether setting a connection up is measured.
     pub connections: Vec<Connection>,
     /// What the link is like beside what the axes below say.
@@ -340,6 +344,12 @@ impl Plan {
         found.expect("a cell's link is one of its plan's")
     }
 
+    /// What is known of a chain of the plan; `None` of one that rows alone name.
+    #[must_use]
+    pub fn chain(&self, name: ChainName) -> Option<&Chain> {
+        self.chains.iter().find(|chain| chain.name == name)
+    }
+
     /// All values are of the plan but the index.
     fn first_cell(&self) -> Cell {
         Cell {
@@ -392,7 +402,7 @@ fn only_ten() -> Vec<InitialWindow> {
 
 /// The certificate of plans that could not say another.
 fn only_ecdsa() -> Vec<Certificate> {
-    vec![Certificate::Ecdsa]
+    vec![Certificate::ECDSA]
 }
 
 /// The link of plans that could not say another.

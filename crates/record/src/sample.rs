@@ -344,7 +344,7 @@ pub(crate) mod tests {
             client: Client::Curl,
             congestion: Congestion::Reno,
             initial_window_packets: InitialWindow::default(),
-            certificate: Certificate::RsaChain,
+            certificate: Certificate::RSA_CHAIN,
             connection: Connection::Warm,
             link: "jitter 5ms".parse().unwrap(),
             queue: QueueLimit::Bytes(DataSize::from_bytes(64_000)),

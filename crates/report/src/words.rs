@@ -1,7 +1,8 @@
 //! Numbers and quantities as people read them, the same in the terminal, the pictures and the page.
 
 use altway_record::{
-    Cell, Certificate, Congestion, Connection, InitialWindow, LinkName, QueueLimit, Rate, Topology,
+    Cell, Certificate, Congestion, Connection, InitialWindow, LinkName, MadeCertificate,
+    QueueLimit, Rate, Topology,
 };
 use altway_stats::FEW_PAIRS;
 use altway_units::{DataSize, Ratio, duration};
@@ -64,13 +65,13 @@ pub(crate) fn size(size: DataSize) -> String {
     spaced(&size.to_string())
 }
 
-/// `ECDSA certificate`, or `RSA chain`.
+/// `ECDSA certificate`, `RSA chain`, or `chain example.pem`.
 pub(crate) fn certificate(certificate: Certificate) -> String {
     match certificate {
-        Certificate::Ecdsa => "ECDSA certificate",
-        Certificate::RsaChain => "RSA chain",
+        Certificate::Made(MadeCertificate::Ecdsa) => "ECDSA certificate".into(),
+        Certificate::Made(MadeCertificate::RsaChain) => "RSA chain".into(),
+        Certificate::Chain(name) => format!("chain {name}"),
     }
-    .into()
 }
 
 /// `cubic`, of both transports, or `bbr (TCP) with cubic (QUIC)`.

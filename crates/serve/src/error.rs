@@ -251,6 +251,14 @@ pub enum Error {
         /// The key's file.
         key: PathBuf,
     },
+    /// No client believes the chain, even if it trusts the last certificate.
+    #[error("the chain `{path}` can't be shown to clients: {reason}")]
+    UntrustedChain {
+        /// The chain's file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// Certificate or key are of a kind that can't be used.
     #[error("certificate `{certificate}` and key `{key}` cannot be used")]
     Identity {

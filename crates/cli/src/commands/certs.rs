@@ -2,7 +2,7 @@
 
 use crate::Answer;
 use crate::printer::Printer;
-use altway_serve::certs::{Leaf, Store, trust};
+use altway_serve::certs::{Given, Leaf, Store, trust};
 use anyhow::Result;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -35,6 +35,10 @@ pub(crate) struct Arguments {
     /// some 4 KB, signed by a root whose key is thrown away. For measuring: it is made anew each time.
     #[arg(long, conflicts_with_all = ["install", "uninstall"])]
     rsa_chain: bool,
+    /// Make nothing: check a chain of your own, which this PEM file holds with its key, and keep its last certificate
+    /// as what clients are to trust. For measuring.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["names", "install", "uninstall", "rsa_chain"])]
+    chain: Option<PathBuf>,
     /// Print where the files are as JSON.
     #[arg(long)]
     json: bool,
@@ -47,6 +51,8 @@ struct Files<'a> {
     certificate: &'a Path,
     key: &'a Path,
     names: &'a [String],
+    /// Of a chain of the user's own: a host that it is for.
+    host: Option<&'a str>,
     expires: String,
     spki_sha256_base64: &'a str,
 }
@@ -61,9 +67,15 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         printer.say("this system no longer trusts the authority");
         return Ok(Answer::Done);
     }
+    if let Some(chain) = &arguments.chain {
+        let given = Given::read(chain)?;
+        let root = store.root_of(&given)?;
+        print(&root, (&given.leaf, Some(&given.host)), arguments, printer)?;
+        return Ok(Answer::Done);
+    }
     if arguments.rsa_chain {
         let leaf = store.rsa_chain(&arguments.names)?;
-        print(&store.rsa_root(), &leaf, arguments, printer)?;
+        print(&store.rsa_root(), (&leaf, None), arguments, printer)?;
         return Ok(Answer::Done);
     }
     let leaf = store.leaf(&arguments.names)?;
@@ -71,11 +83,16 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         trust::install(&store.authority())?;
         printer.say("this system now trusts the authority");
     }
-    print(&store.authority(), &leaf, arguments, printer)?;
+    print(&store.authority(), (&leaf, None), arguments, printer)?;
     Ok(Answer::Done)
 }
 
-fn print(authority: &Path, leaf: &Leaf, arguments: &Arguments, printer: &Printer) -> Result<()> {
+fn print(
+    authority: &Path,
+    (leaf, host): (&Leaf, Option<&str>),
+    arguments: &Arguments,
+    printer: &Printer,
+) -> Result<()> {
     let expires = leaf.not_after.date().to_string();
     if arguments.json {
         printer.json(&Files {
@@ -83,6 +100,7 @@ fn print(authority: &Path, leaf: &Leaf, arguments: &Arguments, printer: &Printer
             certificate: &leaf.certificate,
             key: &leaf.key,
             names: &leaf.names,
+            host,
             expires,
             spki_sha256_base64: &leaf.spki_sha256,
         })?;
@@ -95,7 +113,7 @@ fn print(authority: &Path, leaf: &Leaf, arguments: &Arguments, printer: &Printer
         leaf.key.display(),
         leaf.names.join(", "),
     ))?;
-    if !arguments.install && !arguments.rsa_chain {
+    if !arguments.install && !arguments.rsa_chain && arguments.chain.is_none() {
         printer.say("\nTo trust the authority:\n");
         printer.say(trust::instructions(authority).trim_end());
     }

@@ -20,6 +20,7 @@ use altway_record::{
     Manifest, PARQUET_FROM_ROWS, Plan, Running, Sample, Sampling, Shard, SideBySide, transfers,
 };
 use altway_report::{Rendered, Run};
+use altway_serve::certs::Given;
 use altway_stats::FEW_PAIRS;
 use altway_units::duration;
 use anyhow::{Context, Result};
@@ -225,6 +226,7 @@ fn run_plan(arguments: &RunArguments, printer: &Printer) -> Result<Answer> {
         None => plan,
     };
     let traces = arguments.traced.transfers(&plan, arguments.shard)?;
+    check_chains(&plan)?;
     let context = context(arguments.backend.backend())?;
     // Before there is a run folder, so that no Ctrl-C leaves one without a word.
     let stop = signals::stop_flag()?;
@@ -285,6 +287,14 @@ fn context(backend: Option<Backend>) -> Result<LabContext> {
         privilege,
         backend,
     })
+}
+
+/// Says what is wrong with the chains of a plan before anything is set up.
+fn check_chains(plan: &Plan) -> Result<()> {
+    for chain in &plan.chains {
+        Given::read(Path::new(&chain.path))?;
+    }
+    Ok(())
 }
 
 fn read_plan(named: &str) -> Result<Plan> {

@@ -53,6 +53,9 @@ fn command(job: &FetchJob<'_>, visit: &Path, folder: &Path) -> Command {
     let mut command = testbed.network.client_command(testbed.binary);
     command.args(["lab", "browse", job.cell.client.name()]);
     command.args(["--address", &testbed.network.server_address().to_string()]);
+    if testbed.is_named() {
+        command.args(["--host", &testbed.host()]);
+    }
     command.args(["--port", &job.port.to_string()]);
     command.args(["--protocol", &job.protocol.to_string()]);
     command.args([

@@ -2,6 +2,7 @@
 //! process for each session, with one file of what `Alt-Svc` said.
 
 use super::{FetchJob, Fetched, run};
+use crate::server::in_url;
 use crate::{Error, presets};
 use altway_record::{Client, Plan, Protocol, RequestRecord};
 use serde::Deserialize;
@@ -166,6 +167,10 @@ fn fetch_once(
         (None, Protocol::H2) => command.arg("--http2"),
         (None, Protocol::H3) => command.arg("--http3-only"),
     };
+    if let Some(address) = job.named_address() {
+        let (host, ip) = (testbed.host(), in_url(address.ip()));
+        command.args(["--resolve", &format!("{host}:{}:{ip}", job.port)]);
+    }
     // No file of the user's may change what is measured.
     command.args(["--disable", "--silent", "--show-error", "--noproxy", "*"]);
     command.args(["--write-out", "%{json}\\n", "--cacert"]);

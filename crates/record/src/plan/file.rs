@@ -186,7 +186,7 @@ impl OneOrMany<Count> {
 }
 
 impl Plan {
-    /// Reads a plan, what it includes and the HAR file that it names, through `load`.
+    /// Reads a plan, what it includes and the files that it names, through `load`.
     ///
     /// # Errors
     /// It is no plan, a file can't be had, or it asks for what can't be.
@@ -261,6 +261,7 @@ impl Sources {
             load,
         )?;
         let (servers, commands) = self.servers(typed.server)?;
+        let (certificates, chains) = self.certificates(typed.certificate, load)?;
         let links = self.links(typed.link, load)?;
         let (policies, apart) = self.policies(typed.policy, typed.sessions)?;
         let pairs = typed.pairs.ok_or(PlanError::Missing("pairs"))?;
@@ -277,7 +278,8 @@ impl Sources {
                 typed.initial_window.map(OneOrMany::texts),
                 Some(&["10"]),
             )?,
-            certificates: self.axis("certificate", typed.certificate, Some(&["ecdsa"]))?,
+            certificates,
+            chains,
             connections: self.axis("connection", typed.connection, Some(&["cold"]))?,
             links,
             mtu: typed.mtu.unwrap_or(DEFAULT_MTU),

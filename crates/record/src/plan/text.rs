@@ -1,7 +1,7 @@
 //! A plan as the text of a file that gives the same plan again.
 
 use super::{Plan, Sampling};
-use crate::{LinkWords, Scenario, ServerName};
+use crate::{Certificate, LinkWords, Scenario, ServerName};
 use altway_units::duration;
 use std::fmt::Display;
 
@@ -26,7 +26,7 @@ impl Plan {
             format!("client = {}", list(&self.clients)),
             format!("congestion = {}", list(&self.congestions)),
             format!("initial_window = {}", numbers(&self.initial_windows)),
-            format!("certificate = {}", list(&self.certificates)),
+            format!("certificate = {}", self.certificate_list()),
             format!("connection = {}", list(&self.connections)),
             format!("link = [{}]", self.link_list()),
             format!("mtu = {}", self.mtu),
@@ -71,6 +71,19 @@ impl Plan {
         }
         lines.extend(self.scenario_table());
         lines.join("\n") + "\n"
+    }
+
+    /// Files by their paths.
+    fn certificate_list(&self) -> String {
+        let one = |certificate: &Certificate| match certificate {
+            Certificate::Made(made) => made.to_string(),
+            Certificate::Chain(name) => match self.chain(*name) {
+                Some(chain) => chain.path.clone(),
+                None => name.to_string(),
+            },
+        };
+        let certificates: Vec<_> = self.certificates.iter().map(one).collect();
+        list(&certificates)
     }
 
     fn link_list(&self) -> String {

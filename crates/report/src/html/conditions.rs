@@ -5,7 +5,10 @@ use crate::analysis::Analysis;
 use crate::pictures::quantile_of;
 use crate::summary::loss_counted_percent;
 use crate::words;
-use altway_record::{Certificate, LinkWords, Manifest, Plan, Running, Sample, Scenario, transfers};
+use altway_record::{
+    Certificate, ChainName, LinkWords, MadeCertificate, Manifest, Plan, Running, Sample, Scenario,
+    transfers,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many kinds of faults are listed.
@@ -265,14 +268,29 @@ fn machine(analysis: &Analysis<'_>) -> Facts {
     facts
 }
 
+/// A chain of the user's by its file's name, and what it weighs where the plan tells.
+fn chain(plan: &Plan, name: ChainName) -> String {
+    match plan.chain(name) {
+        None => name.to_string(),
+        Some(chain) => format!(
+            "{name}, {} in {} bytes",
+            words::count(chain.certificates, "certificate"),
+            chain.size.as_bytes()
+        ),
+    }
+}
+
 fn configured(analysis: &Analysis<'_>) -> Facts {
     let (plan, link) = (&analysis.run.manifest.plan, &analysis.run.manifest.link);
     let listed = |values: Vec<String>| words::list(&values);
     let queues = plan.queues.iter().map(ToString::to_string).collect();
     let congestions = plan.congestions.iter().map(|one| words::congestion(*one));
     let certificates = plan.certificates.iter().map(|one| match one {
-        Certificate::Ecdsa => "one with an ECDSA key".to_owned(),
-        Certificate::RsaChain => "leaf, intermediate and root with RSA keys, 4 KB".to_owned(),
+        Certificate::Made(MadeCertificate::Ecdsa) => "one with an ECDSA key".to_owned(),
+        Certificate::Made(MadeCertificate::RsaChain) => {
+            "leaf, intermediate and root with RSA keys, 4 KB".to_owned()
+        }
+        Certificate::Chain(name) => chain(plan, *name),
     });
     let priority = match link.realtime_priority {
         Some(true) => "real-time",

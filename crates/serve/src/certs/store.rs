@@ -1,5 +1,6 @@
 //! The directory that holds the authority and the leaf.
 
+mod given;
 mod rsa_chain;
 
 use super::names::Names;
@@ -20,6 +21,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use time::{Duration, OffsetDateTime};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+
+pub use given::Given;
 
 const AUTHORITY: &str = "ca.pem";
 const AUTHORITY_KEY: &str = "ca.key";

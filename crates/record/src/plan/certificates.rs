@@ -1,0 +1,112 @@
+//! The key `certificate` of a plan: words, and files of chains.
+
+use super::PlanError;
+use super::file::{Files, OneOrMany, Sources};
+use crate::axis::{AxisError, MAX_AXIS_VALUES};
+use crate::{Certificate, Chain};
+
+const KEY: &str = "certificate";
+
+impl Sources {
+    /// The certificates of a plan, each once, and what is known of the files among them.
+    pub(super) fn certificates(
+        &self,
+        typed: Option<OneOrMany<String>>,
+        load: &mut Files<'_>,
+    ) -> Result<(Vec<Certificate>, Vec<Chain>), PlanError> {
+        let texts = typed.map_or_else(|| vec![Certificate::default().to_string()], OneOrMany::list);
+        let (mut certificates, mut chains) = (Vec::new(), Vec::new());
+        for text in texts {
+            let certificate = match is_file(&text) {
+                true => {
+                    let chain = self.chain(&text, load)?;
+                    let name = chain.name;
+                    chains.push(chain);
+                    Certificate::Chain(name)
+                }
+                false => text
+                    .parse()
+                    .map_err(|fault| self.axis_error(KEY, AxisError::Value(fault)))?,
+            };
+            if certificates.contains(&certificate) {
+                return Err(self.axis_error(KEY, AxisError::Twice(certificate.to_string())));
+            }
+            certificates.push(certificate);
+        }
+        match certificates.len() {
+            0 => Err(self.axis_error(KEY, AxisError::Empty)),
+            1..=MAX_AXIS_VALUES => Ok((certificates, chains)),
+            _ => Err(self.axis_error(KEY, AxisError::TooMany)),
+        }
+    }
+
+    fn chain(&self, name: &str, load: &mut Files<'_>) -> Result<Chain, PlanError> {
+        let file = load(self.source_of(KEY).name(), name);
+        let chain = file.and_then(|file| Chain::read(&file.name, &file.text));
+        chain.map_err(|reason| PlanError::File {
+            key: KEY,
+            place: self.place_of(KEY),
+            reason,
+        })
+    }
+}
+
+/// Words have neither.
+fn is_file(text: &str) -> bool {
+    text.contains(['.', '/'])
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{File, Plan, PlanError};
+
+    const CHAIN: &str = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n\
+        -----BEGIN EC PRIVATE KEY-----\nAAAA\n-----END EC PRIVATE KEY-----\n";
+
+    fn plan(certificate: &str) -> Result<Plan, PlanError> {
+        let text = format!(
+            "name = \"p\"\nrate = \"5mbit\"\ndelay = \"0ms\"\nsize = \"1MB\"\npairs = 1\ncertificate = {certificate}"
+        );
+        Plan::read(&text, &mut |_, name| match name {
+            "../own.pem" | "b/own.pem" => Ok(File {
+                name: format!("plans/{name}"),
+                text: CHAIN.into(),
+            }),
+            "empty.pem" => Ok(File {
+                name: name.into(),
+                text: String::new(),
+            }),
+            _ => Err(format!("cannot read {name}")),
+        })
+    }
+
+    #[test]
+    fn a_file_is_a_value_beside_the_words() {
+        let plan = plan("[\"ecdsa\", \"../own.pem\", \"rsa-chain\"]").unwrap();
+        let names: Vec<_> = plan
+            .cells()
+            .iter()
+            .map(|cell| cell.certificate.to_string())
+            .collect();
+        assert_eq!(names, ["ecdsa", "own.pem", "rsa-chain"]);
+        assert_eq!(plan.chains.len(), 1);
+        assert_eq!(plan.chains[0].path, "plans/../own.pem");
+        assert!(
+            plan.to_toml()
+                .contains("[\"ecdsa\", \"plans/../own.pem\", \"rsa-chain\"]")
+        );
+    }
+
+    #[test]
+    fn what_can_be_no_certificate_is_said_with_its_line() {
+        let error = |certificate| plan(certificate).unwrap_err().to_string();
+        assert_eq!(
+            error("\"lost.pem\""),
+            "line 6, column 1: `certificate`: cannot read lost.pem"
+        );
+        assert!(error("\"empty.pem\"").contains("empty.pem holds no certificate"));
+        assert!(error("[\"../own.pem\", \"b/own.pem\"]").contains("`own.pem` stands twice"));
+        assert!(error("\"rsachain\"").contains("did you mean `rsa-chain`?"));
+        assert!(error("[]").contains("it has no values"));
+    }
+}
