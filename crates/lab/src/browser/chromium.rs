@@ -48,8 +48,8 @@ const PLAIN: [&str; 21] = [
 /// A port at which no page is.
 const DECOY_PORT: u16 = 9;
 
-/// Starts it, loads the pages and ends it; one that comes back ends by itself, when it has written down what it
-/// keeps.
+/// Starts it, loads the pages and ends it; one that comes back or writes a log ends by itself, when it has written that
+/// down.
 pub(super) fn load(load: &PageLoad, program: &Path) -> io::Result<Vec<Report>> {
     let (ours, theirs) = UnixStream::pair()?;
     let mut command = tethered("sh")?;
@@ -61,16 +61,21 @@ pub(super) fn load(load: &PageLoad, program: &Path) -> io::Result<Vec<Report>> {
     let mut running = Running::start(command, &load.folder)?;
     let loaded = Chromium::attach(ours).and_then(|mut chromium| {
         let reports = tour(&mut chromium, load)?;
-        if load.comes_back() {
+        if ends_by_itself(load) {
             chromium.close()?;
         }
         Ok(reports)
     });
     let reports = loaded.map_err(|error| running.explain(error))?;
-    if load.comes_back() {
+    if ends_by_itself(load) {
         running.await_end()?;
     }
     Ok(reports)
+}
+
+/// Whether it writes something down at its end: a profile that is used again, or the last of its log.
+fn ends_by_itself(load: &PageLoad) -> bool {
+    load.comes_back() || load.netlog.is_some()
 }
 
 fn flags(load: &PageLoad) -> Vec<String> {
