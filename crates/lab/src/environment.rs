@@ -7,7 +7,7 @@ use crate::client::{FetchJob, Fetched, fetch};
 use crate::host;
 use crate::link_profile::LinkProfiles;
 use crate::processor_time::FamilyTime;
-use crate::server::{Server, Testbed, commands, server_ports, version_of};
+use crate::server::{Server, Testbed, commands, server_ports, shown, version_of};
 use crate::traces::TraceFiles;
 use crate::workspace::Workspace;
 use altway_emulate::{Backend, Emulation, FarEnd};
@@ -23,8 +23,8 @@ use std::sync::atomic::AtomicBool;
 
 type Key = (Topology, Congestion, InitialWindow);
 
-/// A server with the certificate that it shows.
-type Shown = (ServerName, Certificate);
+/// A server with the certificate that it shows, and whether it compresses that.
+type Shown = (ServerName, Certificate, bool);
 
 /// All networks of a run; at most [`altway_record::MAX_ENVIRONMENTS`].
 #[derive(Debug)]
@@ -90,8 +90,8 @@ impl Environments {
         environments.try_links(profiles)?;
         for key in environments.networks.keys().copied().collect::<Vec<_>>() {
             for server in &plan.servers {
-                for certificate in &plan.certificates {
-                    environments.start_server(key, (*server, *certificate))?;
+                for (certificate, compression) in shown(plan) {
+                    environments.start_server(key, (*server, certificate, compression))?;
                 }
             }
         }
@@ -130,7 +130,7 @@ impl Environments {
         let (key, shown) = (key_of(cell), shown_by(cell));
         // Its port is the next one's.
         self.servers.remove(&(key, shown));
-        let testbed = self.testbed(key, cell.certificate);
+        let testbed = self.testbed(key, shown);
         let server = Server::start(testbed, cell.server, None, policy)?;
         self.servers.insert((key, shown), server);
         Ok(())
@@ -154,7 +154,7 @@ impl Environments {
             return Fetched::Failed(format!("the server {} does not run", cell.server));
         };
         let job = FetchJob {
-            testbed: self.testbed(key, cell.certificate),
+            testbed: self.testbed(key, shown_by(cell)),
             cell,
             protocol,
             visit: &self.plan.visit(cell, protocol),
@@ -188,7 +188,7 @@ impl Environments {
         Ok(())
     }
 
-    fn testbed(&self, key: Key, certificate: Certificate) -> Testbed<'_> {
+    fn testbed(&self, key: Key, (_, certificate, compression): Shown) -> Testbed<'_> {
         Testbed {
             binary: &self.binary,
             network: &self.networks[&key],
@@ -197,17 +197,18 @@ impl Environments {
             congestion: key.1,
             initial_window: key.2,
             certificate,
+            certificate_compression: compression,
             traces: &self.traces,
         }
     }
 
     /// Starts a server and warms it up, over a link that lets everything through.
     fn start_server(&mut self, key: Key, shown: Shown) -> Result<(), Error> {
-        let (name, certificate) = shown;
+        let (name, ..) = shown;
         let network = &self.networks[&key];
         network.restart(Config::default(), Config::default(), 0)?;
         let command = self.commands.iter().find(|command| command.name == name);
-        let server = Server::start(self.testbed(key, certificate), name, command, Policy::H3)?;
+        let server = Server::start(self.testbed(key, shown), name, command, Policy::H3)?;
         self.servers.insert((key, shown), server);
         // What a policy learns must come from what is measured.
         if self.plan.policies.is_empty() {
@@ -251,7 +252,7 @@ fn emulated(topology: Topology) -> altway_emulate::Topology {
 }
 
 fn shown_by(cell: &Cell) -> Shown {
-    (cell.server, cell.certificate)
+    (cell.server, cell.certificate, cell.certificate_compression)
 }
 
 fn key_of(cell: &Cell) -> Key {

@@ -311,7 +311,7 @@ mod tests {
     fn the_estimate_pairs_transfers_of_the_same_block() {
         let row = |block, protocol, total, valid| {
             format!(
-                "0,{block},0,1,0,1,{protocol},false,,direct,altway,altway,cubic,10,ecdsa,cold,plain,default,8000000,0,0,1,0,0,0,1,1,{total},{total},1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,,,,0,,{valid},\n"
+                "0,{block},0,1,0,1,{protocol},false,,direct,altway,altway,cubic,10,ecdsa,true,cold,plain,default,8000000,0,0,1,0,0,0,1,1,{total},{total},1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,,,,0,,{valid},\n"
             )
         };
         let rows = [

@@ -79,6 +79,7 @@ impl Seen<'_> {
             congestion: cell.congestion,
             initial_window_packets: cell.initial_window,
             certificate: cell.certificate,
+            certificate_compression: cell.certificate_compression,
             connection: cell.connection,
             link: cell.link,
             queue: cell.queue,

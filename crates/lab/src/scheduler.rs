@@ -256,7 +256,7 @@ mod tests {
     }
 
     fn row(transfer: &Transfer, total_us: u64) -> Sample {
-        let row = "0,0,0,1,0,1,h2,false,h2,direct,altway,altway,cubic,10,ecdsa,cold,plain,default,,0,0,1,0,0,0,1,1,1,1,1,0,0,0,0,0,0,0,0,0,0,0,0,0.0,0,0,0,,,,0,,true,\n";
+        let row = "0,0,0,1,0,1,h2,false,h2,direct,altway,altway,cubic,10,ecdsa,true,cold,plain,default,,0,0,1,0,0,0,1,1,1,1,1,0,0,0,0,0,0,0,0,0,0,0,0,0.0,0,0,0,,,,0,,true,\n";
         let mut sample = read_samples(&format!("{CSV_HEADER}{row}"))
             .unwrap()
             .remove(0);

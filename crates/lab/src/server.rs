@@ -49,6 +49,8 @@ pub(crate) struct Testbed<'a> {
     pub(crate) congestion: Congestion,
     pub(crate) initial_window: InitialWindow,
     pub(crate) certificate: Certificate,
+    /// Whether altway compresses it for clients that read it.
+    pub(crate) certificate_compression: bool,
     /// What is kept of transfers.
     pub(crate) traces: &'a TraceFiles,
 }
@@ -121,17 +123,24 @@ const VERSION_LIMIT: Duration = Duration::from_secs(2);
 /// Characters of a version that are kept.
 const MAX_VERSION: usize = 200;
 
-/// The ports of the plan's servers, in their order, each with one for each certificate.
+/// What each server shows, one process for each: a certificate, and whether it is compressed.
+pub(crate) fn shown(plan: &Plan) -> impl Iterator<Item = (Certificate, bool)> {
+    let compressions = &plan.certificate_compressions;
+    let certificates = plan.certificates.iter();
+    certificates.flat_map(|one| compressions.iter().map(|compression| (*one, *compression)))
+}
+
+/// The ports of the plan's servers, in their order, each with one for each that it shows.
 pub(crate) fn server_ports(plan: &Plan) -> Vec<u16> {
-    let count = plan.servers.len() * plan.certificates.len();
+    let count = plan.servers.len() * shown(plan).count();
     (FIRST_PORT..=u16::MAX).take(count).collect()
 }
 
-/// The port at which a server listens that shows this certificate.
-fn port_of(plan: &Plan, name: ServerName, certificate: Certificate) -> u16 {
+/// The port at which a server listens that shows this.
+fn port_of(plan: &Plan, name: ServerName, shows: (Certificate, bool)) -> u16 {
     let server = plan.servers.iter().position(|one| *one == name);
-    let certificate = plan.certificates.iter().position(|one| *one == certificate);
-    let place = server.unwrap_or(0) * plan.certificates.len() + certificate.unwrap_or(0);
+    let of_server = shown(plan).position(|one| one == shows);
+    let place = server.unwrap_or(0) * shown(plan).count() + of_server.unwrap_or(0);
     server_ports(plan)[place]
 }
 
@@ -158,7 +167,8 @@ impl Server {
         command: Option<&ServerCommand>,
         policy: Policy,
     ) -> Result<Self, Error> {
-        let port = port_of(testbed.plan, name, testbed.certificate);
+        let shows = (testbed.certificate, testbed.certificate_compression);
+        let port = port_of(testbed.plan, name, shows);
         match command {
             None => Self::start_altway(testbed, port, policy),
             Some(command) => Self::start_command(testbed, command, port),
@@ -215,9 +225,12 @@ impl Server {
         }
         command.arg("--cert").arg(&certificates.certificate);
         command.arg("--key").arg(&certificates.key);
+        if !testbed.certificate_compression {
+            command.arg("--no-certificate-compression");
+        }
         let log = testbed
             .workspace
-            .state(&format!("altway-{}", testbed.certificate))?
+            .state(&format!("altway-{port}"))?
             .join("log");
         let mut server = Self::spawn(command, "altway serve", &log, Stdio::piped(), port)?;
         let stdout = server.child.stdout.take().expect("stdout is piped");

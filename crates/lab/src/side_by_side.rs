@@ -186,7 +186,7 @@ mod tests {
     }
 
     fn rows(beside: u32, time: impl Fn(u32) -> u32) -> Vec<Sample> {
-        let row = "0,0,0,1,0,1,h2,false,h2,direct,altway,altway,cubic,10,ecdsa,cold,plain,default,,0,0,1,0,0,0,1,1,1,1,1,0,0,0,0,0,0,0,0,0,0,0,0,0.0,0,0,0,,,,0,,true,\n";
+        let row = "0,0,0,1,0,1,h2,false,h2,direct,altway,altway,cubic,10,ecdsa,true,cold,plain,default,,0,0,1,0,0,0,1,1,1,1,1,0,0,0,0,0,0,0,0,0,0,0,0,0.0,0,0,0,,,,0,,true,\n";
         let sample = read_samples(&format!("{CSV_HEADER}{row}"))
             .unwrap()
             .remove(0);

@@ -111,7 +111,7 @@ pub(crate) mod tests {
     use altway_record::read_samples;
 
     /// A row of a transfer that counts.
-    pub(crate) const ROW: &str = "0,0,0,1,0,1,h2,false,h2,direct,altway,altway,cubic,10,ecdsa,cold,plain,default,,0,0,1,0,0,0,1,1,1,1,1,0,0,0,0,0,0,0,0,0,0,0,0,0.0,0,0,0,,,,0,,true,\n";
+    pub(crate) const ROW: &str = "0,0,0,1,0,1,h2,false,h2,direct,altway,altway,cubic,10,ecdsa,true,cold,plain,default,,0,0,1,0,0,0,1,1,1,1,1,0,0,0,0,0,0,0,0,0,0,0,0,0.0,0,0,0,,,,0,,true,\n";
 
     pub(crate) fn sample() -> Sample {
         read_samples(&format!("{CSV_HEADER}{ROW}"))

@@ -168,6 +168,7 @@ fn of_one_cell(plan: &Plan, transfer: &Transfer) -> Plan {
         congestions: vec![cell.congestion],
         initial_windows: vec![cell.initial_window],
         certificates: vec![cell.certificate],
+        certificate_compressions: vec![cell.certificate_compression],
         connections: vec![cell.connection],
         rates: vec![cell.rate],
         queues: vec![cell.queue],

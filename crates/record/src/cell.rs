@@ -27,6 +27,9 @@ pub struct Cell {
     /// The certificate that the server shows.
     #[serde(default)]
     pub certificate: Certificate,
+    /// Whether the server compresses its certificates for clients that read it (RFC 8879).
+    #[serde(default = "crate::yes")]
+    pub certificate_compression: bool,
     /// Whether setting a connection up is measured.
     pub connection: Connection,
     /// What the link is like beside what follows.

@@ -61,7 +61,7 @@ fn kind(column: &str) -> Kind {
     match column {
         "protocol" | "protocol_used" | "topology" | "server" | "client" | "congestion"
         | "certificate" | "connection" | "link" | "queue" | "policy" | "fault" => Kind::Text,
-        "null_arm" | "valid" => Kind::Truth,
+        "null_arm" | "valid" | "certificate_compression" => Kind::Truth,
         "lateness_us_p99" => Kind::Real,
         "started_unix_ms" => Kind::Signed,
         _ => Kind::Unsigned,

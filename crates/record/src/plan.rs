@@ -84,6 +84,9 @@ pub struct Plan {
     /// Certificates that the servers show.
     #[serde(default = "only_ecdsa")]
     pub certificates: Vec<Certificate>,
+    /// Whether the servers compress them for clients that read it (RFC 8879).
+    #[serde(default = "only_compressed")]
+    pub certificate_compressions: Vec<bool>,
     /// Those of `certificates` that are files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chains: Vec<Chain>,
@@ -208,6 +211,9 @@ impl Plan {
             c.initial_window = v;
         });
         spread(&mut cells, &self.certificates, |c, v| c.certificate = v);
+        spread(&mut cells, &self.certificate_compressions, |c, v| {
+            c.certificate_compression = v;
+        });
         spread(&mut cells, &self.connections, |c, v| c.connection = v);
         let links: Vec<LinkName> = self.links.iter().map(|link| link.name).collect();
         spread(&mut cells, &links, |c, v| c.link = v);
@@ -232,6 +238,7 @@ impl Plan {
             self.congestions.len(),
             self.initial_windows.len(),
             self.certificates.len(),
+            self.certificate_compressions.len(),
             self.connections.len(),
             self.links.len(),
             self.rates.len(),
@@ -360,6 +367,7 @@ impl Plan {
             congestion: self.congestions[0],
             initial_window: self.initial_windows[0],
             certificate: self.certificates[0],
+            certificate_compression: self.certificate_compressions[0],
             connection: self.connections[0],
             link: self.links[0].name,
             rate: self.rates[0],
@@ -403,6 +411,11 @@ fn only_ten() -> Vec<InitialWindow> {
 /// The certificate of plans that could not say another.
 fn only_ecdsa() -> Vec<Certificate> {
     vec![Certificate::ECDSA]
+}
+
+/// Whether certificates are compressed in plans that could not say it.
+fn only_compressed() -> Vec<bool> {
+    vec![true]
 }
 
 /// The link of plans that could not say another.

@@ -111,6 +111,7 @@ fn plan(samples: &[Sample]) -> Result<Plan, ReconstructError> {
         congestions: axis(samples, |cell| cell.congestion),
         initial_windows: axis(samples, |cell| cell.initial_window),
         certificates: axis(samples, |cell| cell.certificate),
+        certificate_compressions: axis(samples, |cell| cell.certificate_compression),
         connections: axis(samples, |cell| cell.connection),
         links: links.into_iter().map(link).collect(),
         rates: axis(samples, |cell| cell.rate),

@@ -59,6 +59,9 @@ pub struct Sample {
     /// The certificate that the server showed.
     #[serde(default)]
     pub certificate: Certificate,
+    /// Whether the server compressed its certificates for clients that read it (RFC 8879).
+    #[serde(default = "crate::yes")]
+    pub certificate_compression: bool,
     /// Whether the transfer includes setting its connection up.
     #[serde(default)]
     pub connection: Connection,
@@ -184,6 +187,7 @@ impl Sample {
             congestion: self.congestion,
             initial_window: self.initial_window_packets,
             certificate: self.certificate,
+            certificate_compression: self.certificate_compression,
             connection: self.connection,
             link: self.link,
             rate: limit.map_or(Rate::Unlimited, Rate::Limited),
@@ -213,7 +217,7 @@ pub enum SampleError {
 
 /// The first line of `samples.csv`, with its line end.
 pub const CSV_HEADER: &str = "ordinal,block,cell,attempt,request,requests,protocol,null_arm,\
-protocol_used,topology,server,client,congestion,initial_window_packets,certificate,connection,link,queue,rate_bps,delay_us,loss_ppb,\
+protocol_used,topology,server,client,congestion,initial_window_packets,certificate,certificate_compression,connection,link,queue,rate_bps,delay_us,loss_ppb,\
 size_bytes,link_seed,started_unix_ms,start_us,connect_us,first_byte_us,total_us,compared_us,\
 body_bytes,up_packets,up_lost_packets,up_queue_dropped_packets,down_packets,down_lost_packets,\
 down_queue_dropped_packets,down_backlog_max_bytes,codel_dropped_packets,duplicated_packets,\
@@ -345,6 +349,7 @@ pub(crate) mod tests {
             congestion: Congestion::Reno,
             initial_window_packets: InitialWindow::default(),
             certificate: Certificate::RSA_CHAIN,
+            certificate_compression: true,
             connection: Connection::Warm,
             link: "jitter 5ms".parse().unwrap(),
             queue: QueueLimit::Bytes(DataSize::from_bytes(64_000)),

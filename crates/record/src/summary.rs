@@ -29,6 +29,9 @@ pub struct SummaryRow {
     /// The certificate that the server showed.
     #[serde(default)]
     pub certificate: Certificate,
+    /// Whether the server compressed its certificates for clients that read it.
+    #[serde(default = "crate::yes")]
+    pub certificate_compression: bool,
     /// Whether setting a connection up is in the times.
     pub connection: Connection,
     /// What the link was like beside rate, delay, loss and queue: a name in the plan's `links`.

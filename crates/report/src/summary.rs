@@ -90,6 +90,7 @@ fn row(
         congestion: cell.congestion,
         initial_window_packets: cell.initial_window,
         certificate: cell.certificate,
+        certificate_compression: cell.certificate_compression,
         connection: cell.connection,
         link: cell.link,
         queue: cell.queue,

@@ -74,6 +74,15 @@ pub(crate) fn certificate(certificate: Certificate) -> String {
     }
 }
 
+/// `certificates as they are`, or compressed.
+pub(crate) fn certificate_compression(compressed: bool) -> String {
+    match compressed {
+        true => "certificates compressed where clients read it",
+        false => "certificates not compressed",
+    }
+    .into()
+}
+
 /// `cubic`, of both transports, or `bbr (TCP) with cubic (QUIC)`.
 pub(crate) fn congestion(congestion: Congestion) -> String {
     match (congestion.tcp(), congestion.quic()) {
@@ -97,7 +106,7 @@ pub(crate) fn series(cell: &Cell) -> String {
 }
 
 /// How many texts [`parts`] gives.
-pub(crate) const PARTS: usize = 12;
+pub(crate) const PARTS: usize = 13;
 
 /// Every axis of a cell but its delay, as people read it.
 pub(crate) fn parts(cell: &Cell) -> [String; PARTS] {
@@ -120,6 +129,7 @@ pub(crate) fn parts(cell: &Cell) -> [String; PARTS] {
         congestion(cell.congestion),
         initial_window(cell.initial_window),
         certificate(cell.certificate),
+        certificate_compression(cell.certificate_compression),
         format!("client {}", cell.client),
         format!("server {}", cell.server),
     ]
@@ -138,6 +148,7 @@ pub(crate) fn telling(cell: &Cell) -> [bool; PARTS] {
         cell.congestion != Congestion::default(),
         cell.initial_window != InitialWindow::default(),
         cell.certificate != Certificate::default(),
+        !cell.certificate_compression,
         true,
         true,
     ]

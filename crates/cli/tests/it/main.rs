@@ -30,6 +30,7 @@ mod interop_h2;
 mod interop_h3;
 mod lab;
 mod lab_browsers;
+mod lab_certificates;
 mod lab_checked;
 mod lab_compare;
 mod lab_faults;

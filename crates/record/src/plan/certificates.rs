@@ -40,6 +40,22 @@ impl Sources {
         }
     }
 
+    /// Whether certificates are compressed: once yes, once no at most.
+    pub(super) fn certificate_compressions(
+        &self,
+        typed: Option<OneOrMany<bool>>,
+    ) -> Result<Vec<bool>, PlanError> {
+        let values = typed.map_or_else(|| vec![true], OneOrMany::list);
+        let fault = match values.as_slice() {
+            [] => AxisError::Empty,
+            [first, rest @ ..] if rest.contains(first) || rest.len() > 1 => {
+                AxisError::Twice(first.to_string())
+            }
+            _ => return Ok(values),
+        };
+        Err(self.axis_error("certificate_compression", fault))
+    }
+
     fn chain(&self, name: &str, load: &mut Files<'_>) -> Result<Chain, PlanError> {
         let file = load(self.source_of(KEY).name(), name);
         let chain = file.and_then(|file| Chain::read(&file.name, &file.text));
@@ -94,6 +110,32 @@ mod tests {
         assert!(
             plan.to_toml()
                 .contains("[\"ecdsa\", \"plans/../own.pem\", \"rsa-chain\"]")
+        );
+    }
+
+    #[test]
+    fn compression_is_an_axis_of_two_values() {
+        let both = plan("\"ecdsa\"\ncertificate_compression = [true, false]").unwrap();
+        let told: Vec<_> = both
+            .cells()
+            .iter()
+            .map(|cell| cell.certificate_compression)
+            .collect();
+        assert_eq!(told, [true, false]);
+        assert_eq!(plan("\"ecdsa\"").unwrap().certificate_compressions, [true]);
+        for wrong in ["[]", "[true, true]", "[true, false, false]", "\"yes\""] {
+            let text = format!("\"ecdsa\"\ncertificate_compression = {wrong}");
+            assert!(plan(&text).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_cannot_be_told_is_refused() {
+        let text = "\"ecdsa\"\ncertificate_compression = false\nserver = [\"altway\", \"nginx\"]";
+        let error = plan(text).unwrap_err().to_string();
+        assert!(
+            error.contains("`nginx` can't be told whether to compress"),
+            "{error}"
         );
     }
 

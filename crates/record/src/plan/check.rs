@@ -168,6 +168,7 @@ impl Plan {
             )?;
         }
         self.check_windows()?;
+        self.check_compression()?;
         for command in &self.commands {
             let name = command.name;
             for protocol in &self.protocols {
@@ -214,6 +215,19 @@ impl Plan {
                 format!("the server `{server}` can't be told its first window over HTTP/3")
             },
             || "leave `initial_window` out, or measure that server in a plan of its own",
+        )
+    }
+
+    fn check_compression(&self) -> Result<(), PlanError> {
+        let mut servers = self.servers.iter();
+        let foreign = servers.find(|one| **one != ServerName::ALTWAY);
+        refuse(
+            self.certificate_compressions != [true] && foreign.is_some(),
+            || {
+                let server = foreign.copied().unwrap_or_default();
+                format!("the server `{server}` can't be told whether to compress its certificates")
+            },
+            || "leave `certificate_compression` out, or measure that server in a plan of its own",
         )
     }
 

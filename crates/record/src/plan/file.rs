@@ -23,7 +23,7 @@ pub const MAX_INCLUDES: usize = 16;
 const APART: [&str; 2] = ["10s", "1h"];
 
 /// The keys of a plan.
-pub const KEYS: [&str; 33] = [
+pub const KEYS: [&str; 34] = [
     "schema",
     "include",
     "name",
@@ -34,6 +34,7 @@ pub const KEYS: [&str; 33] = [
     "congestion",
     "initial_window",
     "certificate",
+    "certificate_compression",
     "connection",
     "link",
     "mtu",
@@ -87,6 +88,7 @@ struct Typed {
     congestion: Option<OneOrMany<String>>,
     initial_window: Option<OneOrMany<Count>>,
     certificate: Option<OneOrMany<String>>,
+    certificate_compression: Option<OneOrMany<bool>>,
     connection: Option<OneOrMany<String>>,
     link: Option<OneOrMany<TypedLink>>,
     mtu: Option<u16>,
@@ -279,6 +281,8 @@ impl Sources {
                 Some(&["10"]),
             )?,
             certificates,
+            certificate_compressions: self
+                .certificate_compressions(typed.certificate_compression)?,
             chains,
             connections: self.axis("connection", typed.connection, Some(&["cold"]))?,
             links,

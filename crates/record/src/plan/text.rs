@@ -27,6 +27,10 @@ impl Plan {
             format!("congestion = {}", list(&self.congestions)),
             format!("initial_window = {}", numbers(&self.initial_windows)),
             format!("certificate = {}", self.certificate_list()),
+            format!(
+                "certificate_compression = {}",
+                numbers(&self.certificate_compressions)
+            ),
             format!("connection = {}", list(&self.connections)),
             format!("link = [{}]", self.link_list()),
             format!("mtu = {}", self.mtu),
@@ -198,7 +202,7 @@ mod tests {
     #[test]
     fn the_text_gives_the_same_plan_again() {
         assert_round_trip(
-            "size = \"64KiB\"\nqueue = [\"100KB\", \"default\"]\ncongestion = \"reno\"\ninitial_window = [10, 32]\ncertificate = [\"ecdsa\", \"rsa-chain\"]",
+            "size = \"64KiB\"\nqueue = [\"100KB\", \"default\"]\ncongestion = \"reno\"\ninitial_window = [10, 32]\ncertificate = [\"ecdsa\", \"rsa-chain\"]\ncertificate_compression = [true, false]",
         );
         assert_round_trip(
             "size = \"1MB\"\ntopology = [\"router\", \"proxied\"]\nclient = [\"altway\", \"curl\"]\n\

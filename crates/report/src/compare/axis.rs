@@ -25,6 +25,8 @@ pub enum Axis {
     InitialWindow,
     /// The certificate that the server shows.
     Certificate,
+    /// Whether the server compresses its certificates.
+    CertificateCompression,
     /// Whether setting a connection up is measured.
     Connection,
     /// Rate of the link.
@@ -44,6 +46,7 @@ const NAMES: &[&str] = &[
     "congestion",
     "initial_window",
     "certificate",
+    "certificate_compression",
     "connection",
     "rate",
     "queue",
@@ -53,13 +56,14 @@ const NAMES: &[&str] = &[
 
 impl Axis {
     /// All of them, in a plan's order.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Topology,
         Self::Server,
         Self::Client,
         Self::Congestion,
         Self::InitialWindow,
         Self::Certificate,
+        Self::CertificateCompression,
         Self::Connection,
         Self::Rate,
         Self::Queue,
@@ -69,13 +73,14 @@ impl Axis {
 
     /// Those that stand around a link. Two runs may differ in them and still be compared, for what
     /// they fetch over which link is the same.
-    pub(super) const AROUND_THE_LINK: [Self; 8] = [
+    pub(super) const AROUND_THE_LINK: [Self; 9] = [
         Self::Topology,
         Self::Server,
         Self::Client,
         Self::Congestion,
         Self::InitialWindow,
         Self::Certificate,
+        Self::CertificateCompression,
         Self::Connection,
         Self::Queue,
     ];
@@ -95,6 +100,9 @@ impl Axis {
             Self::Congestion => cell.congestion.to_string(),
             Self::InitialWindow => words::initial_window(cell.initial_window),
             Self::Certificate => words::certificate(cell.certificate),
+            Self::CertificateCompression => {
+                words::certificate_compression(cell.certificate_compression)
+            }
             Self::Connection => format!("{} connection", cell.connection),
             Self::Rate => words::rate(cell.rate),
             Self::Queue => format!("{} queue", cell.queue),
@@ -112,6 +120,7 @@ impl Axis {
             Self::Congestion => a.congestion == b.congestion,
             Self::InitialWindow => a.initial_window == b.initial_window,
             Self::Certificate => a.certificate == b.certificate,
+            Self::CertificateCompression => a.certificate_compression == b.certificate_compression,
             Self::Connection => a.connection == b.connection,
             Self::Rate => a.rate == b.rate,
             Self::Queue => a.queue == b.queue,
@@ -129,6 +138,7 @@ impl Axis {
             Self::Congestion => cell.congestion = Congestion::default(),
             Self::InitialWindow => cell.initial_window = InitialWindow::default(),
             Self::Certificate => cell.certificate = Certificate::default(),
+            Self::CertificateCompression => cell.certificate_compression = true,
             Self::Connection => cell.connection = Connection::default(),
             Self::Rate => cell.rate = Rate::Unlimited,
             Self::Queue => cell.queue = QueueLimit::default(),

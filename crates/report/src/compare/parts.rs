@@ -121,7 +121,7 @@ mod tests {
     fn rows(connection: &str, times: &[(&str, u64, u64)]) -> Vec<Sample> {
         let row = |(i, (connect, first, total)): (usize, &(&str, u64, u64))| {
             format!(
-                "0,0,0,1,{i},{},h2,false,h2,direct,altway,altway,cubic,10,ecdsa,{connection},plain,default,8000000,0,0,\
+                "0,0,0,1,{i},{},h2,false,h2,direct,altway,altway,cubic,10,ecdsa,true,{connection},plain,default,8000000,0,0,\
                  1,0,0,0,{connect},{first},{total},100000,1,10,1,0,10,0,0,4000,0,0,0,0,0,,0,0,0,,,,0,,true,\n",
                 times.len()
             )

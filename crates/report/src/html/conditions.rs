@@ -330,6 +330,14 @@ fn configured(analysis: &Analysis<'_>) -> Facts {
         ("certificate of the server", listed(certificates.collect())),
         ("client's hello", HELLO.into()),
     ];
+    // By default it is what each server does.
+    if plan.certificate_compressions != [true] {
+        let values = plan.certificate_compressions.iter().map(|one| match one {
+            true => "for clients that read Brotli (RFC 8879)".to_owned(),
+            false => "off".to_owned(),
+        });
+        facts.push(("compression of the certificate", listed(values.collect())));
+    }
     if analysis.run.manifest.from_samples {
         facts.push(("what carried the link, and how", NOT_TOLD.into()));
     } else {

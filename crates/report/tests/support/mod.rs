@@ -152,6 +152,7 @@ pub(crate) fn sample(
         congestion: cell.congestion,
         initial_window_packets: cell.initial_window,
         certificate: cell.certificate,
+        certificate_compression: cell.certificate_compression,
         connection: cell.connection,
         link: cell.link,
         queue: cell.queue,

@@ -29,8 +29,8 @@ pub(crate) struct Arguments {
     /// The run folder of B; or a CSV file of reference figures (docs/data/reference.md).
     #[arg(conflicts_with = "by")]
     b: Option<PathBuf>,
-    /// Compare the parts of one run: topology, server, client, congestion, initial_window, connection, rate, queue or
-    /// loss.
+    /// Compare the parts of one run: topology, server, client, congestion, initial_window, certificate,
+    /// certificate_compression, connection, rate, queue or loss.
     #[arg(long, value_name = "AXIS")]
     by: Option<Axis>,
     /// Print all figures as JSON instead of tables.

@@ -218,6 +218,7 @@ fn axes(plan: &Plan) -> Vec<(&'static str, String)> {
         ("congestion", words(&plan.congestions)),
         ("first window", words(&plan.initial_windows)),
         ("certificate", words(&plan.certificates)),
+        ("compressed", words(&plan.certificate_compressions)),
         ("connection", words(&plan.connections)),
         (
             "link",
@@ -297,6 +298,13 @@ fn line(plan: &Plan, cell: &Cell) -> String {
             format!("first window {}", cell.initial_window),
         ),
         (plan.certificates.len(), cell.certificate.to_string()),
+        (
+            plan.certificate_compressions.len(),
+            match cell.certificate_compression {
+                true => "compressed".to_owned(),
+                false => "not compressed".to_owned(),
+            },
+        ),
         (plan.connections.len(), cell.connection.to_string()),
         (plan.links.len(), cell.link.to_string()),
         (plan.rates.len(), cell.rate.to_string()),

@@ -18,6 +18,7 @@ const NAMES: [&str; PARTS + 1] = [
     "congestion control",
     "first window",
     "certificate",
+    "certificate compression",
     "client",
     "server",
     "delay",
