@@ -1,7 +1,7 @@
 //! Lists of fields that can be sent: header maps, and blocks prepared once.
 
 use http::HeaderMap;
-use http::header::{self, HeaderName};
+use http::header::HeaderName;
 
 use crate::FieldBlock;
 use crate::field_block::{Indexing, is_allowed, trimmed};
@@ -81,17 +81,17 @@ fn encode_map(map: &HeaderMap, encoder: &mut Encoder, out: &mut Vec<u8>) {
 /// Whether a field tends to come again with the same value. Those that don't would push out of the
 /// dynamic table what does.
 fn repeats(name: &HeaderName) -> bool {
-    ![
-        header::AGE,
-        header::CONTENT_LENGTH,
-        header::CONTENT_RANGE,
-        header::ETAG,
-        header::IF_MODIFIED_SINCE,
-        header::IF_NONE_MATCH,
-        header::LAST_MODIFIED,
-        header::LOCATION,
-        header::RANGE,
-        header::SET_COOKIE,
-    ]
-    .contains(name)
+    !matches!(
+        name.as_str(),
+        "age"
+            | "content-length"
+            | "content-range"
+            | "etag"
+            | "if-modified-since"
+            | "if-none-match"
+            | "last-modified"
+            | "location"
+            | "range"
+            | "set-cookie"
+    )
 }

@@ -5,6 +5,7 @@
 
 use altway_message as message;
 use altway_message::{FieldChecks, FieldKind, Refusal, Rules, Version};
+use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::uri::{Authority, Parts, PathAndQuery, Scheme};
 use http::{Method, Request, Response, StatusCode, Uri};
@@ -145,6 +146,18 @@ impl HeadBuffer {
         names.try_for_each(message::check_trailer)
     }
 
+    /// `:authority` of a request, or else its Host field.
+    fn authority_or_host(&self) -> Option<Span> {
+        let is_host = |field: &&Field| self.span(field.name) == b"host";
+        let host = || self.fields.iter().find(is_host).map(|field| field.value);
+        self.authority.or_else(host)
+    }
+
+    /// The text, in memory that its parts share.
+    fn copy(&self) -> Bytes {
+        Bytes::copy_from_slice(&self.text)
+    }
+
     fn span(&self, (from, to): Span) -> &[u8] {
         &self.text[from as usize..to as usize]
     }
@@ -254,8 +267,7 @@ impl<'a> Head<'a> {
     /// `:authority` of a request, or else its Host field.
     #[must_use]
     pub fn authority(self) -> Option<&'a [u8]> {
-        self.text(self.buffer.authority)
-            .or_else(|| self.field("host"))
+        self.text(self.buffer.authority_or_host())
     }
 
     /// `:path` of a request, with the query; none in CONNECT.
@@ -307,15 +319,18 @@ impl<'a> Head<'a> {
     /// authority. Several Cookie fields are joined (RFC 9113 section 8.2.3). `:protocol` is left to
     /// [`protocol`](Head::protocol). A [`refusal`](Head::refusal) is an extension of the request.
     ///
+    /// Its text is copied once: what is kept of the request keeps all of that. The map has room for a field more.
+    ///
     /// # Errors
     /// Method, scheme, authority or path are no valid ones.
     pub fn to_request(self) -> Result<Request<()>, InvalidHead> {
         let mut request = Request::new(());
         let method = self.method().unwrap_or_default();
         *request.method_mut() = Method::from_bytes(method).map_err(|_| invalid(":method"))?;
-        *request.uri_mut() = self.uri()?;
+        let text = self.buffer.copy();
+        *request.uri_mut() = self.uri(&text)?;
         *request.version_mut() = http::Version::HTTP_2;
-        *request.headers_mut() = self.to_headers()?;
+        *request.headers_mut() = self.headers(&text, self.buffer.fields.len() + 1)?;
         if let Some(refusal) = self.refusal() {
             request.extensions_mut().insert(refusal);
         }
@@ -340,39 +355,46 @@ impl<'a> Head<'a> {
     /// # Errors
     /// A name or value is one that HTTP/2 allows and `http` does not.
     pub fn to_headers(self) -> Result<HeaderMap, InvalidHead> {
-        let mut headers = HeaderMap::with_capacity(self.buffer.fields.len());
+        self.headers(&self.buffer.copy(), self.buffer.fields.len())
+    }
+
+    /// The fields, as parts of a copy of the buffer's `text`, in a map with room for `capacity`.
+    fn headers(self, text: &Bytes, capacity: usize) -> Result<HeaderMap, InvalidHead> {
+        let mut headers = HeaderMap::with_capacity(capacity);
         let mut cookies: Vec<u8> = Vec::new();
+        let value = |bytes| HeaderValue::from_maybe_shared::<Bytes>(bytes);
         for field in &self.buffer.fields {
-            let (name, value) = (self.buffer.span(field.name), self.buffer.span(field.value));
             if field.kind == FieldKind::Cookie {
                 if !cookies.is_empty() {
                     cookies.extend_from_slice(b"; ");
                 }
-                cookies.extend_from_slice(value);
+                cookies.extend_from_slice(self.buffer.span(field.value));
                 continue;
             }
+            let name = self.buffer.span(field.name);
             let name = HeaderName::from_lowercase(name).map_err(|_| invalid("field name"))?;
-            let value = HeaderValue::from_bytes(value).map_err(|_| invalid("field value"))?;
+            let value = value(part(text, field.value)).map_err(|_| invalid("field value"))?;
             headers
                 .try_append(name, value)
                 .map_err(|_| invalid("number of fields"))?;
         }
         if !cookies.is_empty() {
-            let cookies = HeaderValue::from_bytes(&cookies).map_err(|_| invalid("field value"))?;
+            let cookies = value(cookies.into()).map_err(|_| invalid("field value"))?;
             headers.insert(header::COOKIE, cookies);
         }
         Ok(headers)
     }
 
-    fn uri(self) -> Result<Uri, InvalidHead> {
+    /// The target, as parts of a copy of the buffer's `text`.
+    fn uri(self, text: &Bytes) -> Result<Uri, InvalidHead> {
         let mut parts = Parts::default();
-        if let Some(authority) = self.authority() {
-            let authority = Authority::try_from(authority).map_err(|_| invalid(":authority"))?;
-            parts.authority = Some(authority);
+        if let Some(authority) = self.buffer.authority_or_host() {
+            let authority = Authority::from_maybe_shared(part(text, authority));
+            parts.authority = Some(authority.map_err(|_| invalid(":authority"))?);
         }
-        if let Some(path) = self.path() {
-            let path = PathAndQuery::try_from(path).map_err(|_| invalid(":path"))?;
-            parts.path_and_query = Some(path);
+        if let Some(path) = self.buffer.path {
+            let path = PathAndQuery::from_maybe_shared(part(text, path));
+            parts.path_and_query = Some(path.map_err(|_| invalid(":path"))?);
         }
         if let Some(scheme) = self.scheme().filter(|_| parts.authority.is_some()) {
             parts.scheme = Some(Scheme::try_from(scheme).map_err(|_| invalid(":scheme"))?);
@@ -383,6 +405,10 @@ impl<'a> Head<'a> {
     fn text(self, span: Option<Span>) -> Option<&'a [u8]> {
         span.map(|span| self.buffer.span(span))
     }
+}
+
+fn part(text: &Bytes, (from, to): Span) -> Bytes {
+    text.slice(from as usize..to as usize)
 }
 
 fn invalid(part: &'static str) -> InvalidHead {

@@ -135,10 +135,9 @@ impl FieldKind {
     /// connection of HTTP/1.1 (RFC 9113 section 8.2.2, RFC 9114 section 4.2).
     #[must_use]
     pub fn may_be_sent(name: &[u8], value: &[u8]) -> bool {
-        match known(name) {
-            Some(Self::Connection | Self::TransferEncoding) => false,
-            Some(Self::Te) => value.eq_ignore_ascii_case(b"trailers"),
-            _ => true,
+        match name {
+            b"te" => value.eq_ignore_ascii_case(b"trailers"),
+            _ => !is_of_connection(name) && name != b"transfer-encoding",
         }
     }
 }
@@ -153,7 +152,7 @@ fn known(name: &[u8]) -> Option<FieldKind> {
         b":status" => FieldKind::Status,
         b"content-length" => FieldKind::ContentLength,
         b"transfer-encoding" => FieldKind::TransferEncoding,
-        b"connection" | b"keep-alive" | b"proxy-connection" | b"upgrade" => FieldKind::Connection,
+        _ if is_of_connection(name) => FieldKind::Connection,
         b"host" => FieldKind::Host,
         b"cookie" => FieldKind::Cookie,
         b"te" => FieldKind::Te,
@@ -164,6 +163,13 @@ fn known(name: &[u8]) -> Option<FieldKind> {
             FieldKind::Single(u8::try_from(number).ok()?)
         }
     })
+}
+
+fn is_of_connection(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"connection" | b"keep-alive" | b"proxy-connection" | b"upgrade"
+    )
 }
 
 /// RFC 9110 section 5.5 has visible bytes, spaces, tabs, and bytes above ASCII.
