@@ -1,17 +1,17 @@
 //! A response that is waited for, and the interim responses that go ahead of it.
 
 use super::early_hints::Hints;
-use crate::request::handler::Pending;
 use http::{HeaderMap, StatusCode};
-use std::future::pending;
+use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// An answer that takes more than a moment, with a `T` as its final response.
-pub(crate) struct Answering<T> {
-    response: Pending<T>,
+/// An answer that takes more than a moment, whose final response is what an `F` gives.
+pub(crate) struct Answering<F: Future> {
+    /// `None`: it was taken.
+    response: Option<F>,
     hints: Hints,
     /// The response, while hints go ahead of it.
-    ready: Option<Box<T>>,
+    ready: Option<Box<F::Output>>,
 }
 
 /// What there is to send next.
@@ -22,20 +22,21 @@ pub(crate) enum Step<T> {
     Response(T),
 }
 
-impl<T: 'static> Answering<T> {
-    pub(crate) fn new(response: Pending<T>, hints: Hints) -> Self {
+impl<F: Future + Unpin> Answering<F> {
+    pub(crate) fn new(response: F, hints: Hints) -> Self {
         Self {
-            response,
+            response: Some(response),
             hints,
             ready: None,
         }
     }
 
     /// The next step, not to be asked for after the last.
-    pub(crate) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step<T>> {
-        let response = match self.ready.take() {
-            Some(response) => Poll::Ready(*response),
-            None => self.response.as_mut().poll(cx),
+    pub(crate) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step<F::Output>> {
+        let response = match (self.ready.take(), &mut self.response) {
+            (Some(response), _) => Poll::Ready(*response),
+            (None, Some(response)) => Pin::new(response).poll(cx),
+            (None, None) => Poll::Pending,
         };
         let Some((status, fields)) = self.hints.next(cx) else {
             return response.map(Step::Response);
@@ -48,7 +49,10 @@ impl<T: 'static> Answering<T> {
 
     /// The answer for another [`poll_step`](Self::poll_step); what stays behind never gives anything.
     pub(crate) fn take(&mut self) -> Self {
-        let nothing = Self::new(Box::pin(pending()), Hints::none());
-        std::mem::replace(self, nothing)
+        Self {
+            response: self.response.take(),
+            hints: std::mem::replace(&mut self.hints, Hints::none()),
+            ready: self.ready.take(),
+        }
     }
 }

@@ -15,7 +15,7 @@ use crate::request::handler::BoxError;
 use crate::request::outgoing::{Outgoing, Sent};
 use crate::request::pending::{PendingWork, Ready, Work};
 use crate::request::prepared::Prepared;
-use crate::request::requests::{Answer, Answered, Now, Requests};
+use crate::request::requests::{Answer, Asking, Now, Requests};
 use crate::request::upload::Report;
 use crate::selection::visit::Complete;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
@@ -116,7 +116,7 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
     fn await_response<C: Carrier<Stream = S>>(
         &mut self,
         stream: S,
-        answering: Answering<Answered>,
+        answering: Answering<Asking>,
         means: &mut Means<'_, C>,
     ) {
         let key = means.carrier.key(stream);

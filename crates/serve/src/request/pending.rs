@@ -5,17 +5,17 @@
 //! is ready at once never comes here. HTTP/2 has one of these a connection, HTTP/3 one a worker. It holds
 //! nothing before there is something to wait for.
 
+mod waits;
+
 use crate::RequestBody;
 use crate::embed::{Answering, Step};
 use crate::held::Held;
 use crate::request::body::Body;
 use crate::request::contained::contain;
 use crate::request::handler::BoxError;
-use crate::request::requests::Answered;
+use crate::request::requests::{Answered, Asking};
 use crate::request::upload::{Report, Upload, upload};
 use bytes::Bytes;
-use futures_util::future::{AbortHandle, Abortable};
-use futures_util::stream::{FuturesUnordered, Stream as _};
 use http::{HeaderMap, Request, Response, StatusCode, header};
 use http_body::{Body as _, Frame};
 use rustc_hash::FxHashMap;
@@ -24,6 +24,7 @@ use std::hash::Hash;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use waits::Waits;
 
 /// Of a request body that nobody reads, so many bytes are taken to let its client finish.
 const MAX_UNWANTED: usize = 64 << 10;
@@ -33,8 +34,7 @@ const MAX_UNWANTED: usize = 64 << 10;
 pub(crate) struct PendingWork<K>(Option<Box<State<K>>>);
 
 struct State<K> {
-    waits: FuturesUnordered<Abortable<Wait<K>>>,
-    handles: FxHashMap<K, AbortHandle>,
+    waits: Waits<K, Work>,
     uploads: FxHashMap<K, Receiving>,
     /// Bytes of uploads that wait for their readers.
     unread: usize,
@@ -48,7 +48,7 @@ struct State<K> {
 /// Something to wait for.
 pub(crate) enum Work {
     /// A response.
-    Respond(Answering<Answered>),
+    Respond(Answering<Asking>),
     /// The next frame of a body.
     Frame(Body),
 }
@@ -67,7 +67,7 @@ pub(crate) enum Taken {
 /// What an exchange goes on with.
 pub(crate) enum Ready {
     /// An interim response, and the one that is still waited for.
-    Interim(Answering<Answered>, StatusCode, HeaderMap),
+    Interim(Answering<Asking>, StatusCode, HeaderMap),
     Response(Answered),
     /// The body, and what [`http_body::Body::poll_frame`] gave.
     Frame(Body, Option<Result<Frame<Bytes>, BoxError>>),
@@ -101,8 +101,7 @@ impl<K: Copy + Eq + Hash + Unpin + Send + 'static> PendingWork<K> {
 
     /// Whether nothing is going on.
     pub(crate) fn is_idle(&self) -> bool {
-        let is_idle = |state: &State<K>| state.handles.is_empty() && state.uploads.is_empty();
-        self.0.as_deref().is_none_or(is_idle)
+        self.0.as_deref().is_none_or(State::is_empty)
     }
 
     /// The body of a request that has one.
@@ -160,22 +159,18 @@ impl<K: Copy + Eq + Hash + Unpin + Send + 'static> PendingWork<K> {
         let Some(state) = &self.0 else {
             return Vec::new();
         };
-        let keys = state.handles.keys().chain(state.uploads.keys());
-        keys.copied().collect()
+        let uploads = state.uploads.keys().copied();
+        state.waits.keys().chain(uploads).collect()
     }
 
     /// Does what can be done at once; if that isn't all, [`poll`](Self::poll) gives the rest.
     pub(crate) fn begin(&mut self, key: K, mut work: Work) -> Option<Ready> {
         // Nothing is to be woken: what isn't ready is polled again before anybody waits.
         let mut context = Context::from_waker(Waker::noop());
-        if let Poll::Ready(ready) = work.poll(&mut context) {
+        if let Poll::Ready(ready) = Pin::new(&mut work).poll(&mut context) {
             return Some(ready);
         }
-        let (handle, registration) = AbortHandle::new_pair();
-        let state = self.state();
-        let wait = Abortable::new(Wait { key, work }, registration);
-        state.waits.push(wait);
-        state.handles.insert(key, handle);
+        self.state().waits.push(key, work);
         None
     }
 
@@ -184,12 +179,10 @@ impl<K: Copy + Eq + Hash + Unpin + Send + 'static> PendingWork<K> {
         let Some(state) = &mut self.0 else {
             return false;
         };
-        while !state.is_empty()
-            && let Poll::Ready(ready) = state.poll(cx)
-        {
-            state.ready.push_back(ready);
-        }
-        !state.ready.is_empty()
+        state.poll_reports(cx);
+        let State { waits, ready, .. } = &mut **state;
+        waits.poll(cx, |key, it| ready.push_back((key, it)));
+        !ready.is_empty()
     }
 
     /// The next exchange that can go on.
@@ -208,9 +201,7 @@ impl<K: Copy + Eq + Hash + Unpin + Send + 'static> PendingWork<K> {
         let Some(state) = &mut self.0 else {
             return 0;
         };
-        if let Some(handle) = state.handles.remove(&key) {
-            handle.abort();
-        }
+        state.waits.cancel(key);
         state.ready.retain(|(of, _)| *of != key);
         state.end_upload(key)
     }
@@ -223,12 +214,7 @@ impl<K: Copy + Eq + Hash + Unpin + Send + 'static> PendingWork<K> {
         for (_, ended) in state.uploads.extract_if(|key, _| are(*key)) {
             state.unread -= ended.unread();
         }
-        state.handles.retain(|key, handle| {
-            if are(*key) {
-                handle.abort();
-            }
-            !are(*key)
-        });
+        state.waits.cancel_all(&are);
         state.ready.retain(|(of, _)| !are(*of));
     }
 }
@@ -237,8 +223,7 @@ impl<K: Copy + Eq + Hash + Unpin + Send + 'static> State<K> {
     fn new() -> Self {
         let (reporter, reports) = unbounded_channel();
         Self {
-            waits: FuturesUnordered::new(),
-            handles: FxHashMap::default(),
+            waits: Waits::new(),
             uploads: FxHashMap::default(),
             unread: 0,
             reporter,
@@ -247,14 +232,13 @@ impl<K: Copy + Eq + Hash + Unpin + Send + 'static> State<K> {
         }
     }
 
-    /// Whether there is nothing to [`poll`](Self::poll), not even what was cancelled and waits to
-    /// be dropped.
+    /// Whether there is nothing to poll.
     fn is_empty(&self) -> bool {
         self.waits.is_empty() && self.uploads.is_empty()
     }
 
-    /// What is ready next. Pending also when there is nothing to wait for.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(K, Ready)> {
+    /// Takes what readers of uploads report.
+    fn poll_reports(&mut self, cx: &mut Context<'_>) {
         // Without uploads nobody reports but those that have ended.
         while !self.uploads.is_empty()
             && let Poll::Ready(Some(key)) = self.reports.poll_recv(cx)
@@ -263,16 +247,9 @@ impl<K: Copy + Eq + Hash + Unpin + Send + 'static> State<K> {
             if let Some(receiving) = self.uploads.get(&key) {
                 let report = receiving.upload.report();
                 self.unread -= report.read;
-                return Poll::Ready((key, Ready::Report(report)));
+                self.ready.push_back((key, Ready::Report(report)));
             }
         }
-        while let Some(ended) = ready!(Pin::new(&mut self.waits).poll_next(cx)) {
-            if let Ok((key, ready)) = ended {
-                self.handles.remove(&key);
-                return Poll::Ready((key, ready));
-            }
-        }
-        Poll::Pending
     }
 
     fn end_upload(&mut self, key: K) -> usize {
@@ -339,23 +316,11 @@ impl Receiving {
     }
 }
 
-struct Wait<K> {
-    key: K,
-    work: Work,
-}
+impl Future for Work {
+    type Output = Ready;
 
-impl<K: Copy + Unpin> Future for Wait<K> {
-    type Output = (K, Ready);
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let key = self.key;
-        self.work.poll(cx).map(|ready| (key, ready))
-    }
-}
-
-impl Work {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ready> {
-        match self {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ready> {
+        match &mut *self {
             Self::Respond(answering) => match ready!(answering.poll_step(cx)) {
                 Step::Interim(status, fields) => {
                     Poll::Ready(Ready::Interim(answering.take(), status, fields))

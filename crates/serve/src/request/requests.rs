@@ -93,7 +93,7 @@ pub(crate) enum Screened {
 pub(crate) enum Answer {
     Now(Response<Body>),
     /// To be waited for, and then to be [finished](Requests::finish).
-    Later(Answering<Answered>),
+    Later(Answering<Asking>),
 }
 
 /// A response without the fields that every response has, and what was asked.
@@ -103,7 +103,7 @@ pub(crate) struct Answered {
 }
 
 /// A response that is waited for, and what was asked.
-struct Asking {
+pub(crate) struct Asking {
     /// `None`: it has been answered.
     asked: Option<Asked>,
     response: Later,
@@ -294,11 +294,10 @@ impl<I> Requests<I> {
         if self.is_report(&request)
             && let Some(reporter) = self.reporter(now)
         {
-            let answered = Box::pin(async move {
-                let response = reporter.answer(request).await;
-                Answered { asked, response }
-            });
-            return Answer::Later(Answering::new(answered, Hints::none()));
+            let response = Box::pin(async move { reporter.answer(request).await });
+            let response = Later::Files(response);
+            let asked = Some(asked);
+            return Answer::Later(Answering::new(Asking { asked, response }, Hints::none()));
         }
         let content = Arc::clone(&self.responder.snapshot.borrow().content);
         let peer = Peer {
@@ -313,7 +312,7 @@ impl<I> Requests<I> {
             Raw::Later(response, hints, outlet) => {
                 asked.outlet = outlet;
                 let asked = Some(asked);
-                Answer::Later(Answering::new(Box::pin(Asking { asked, response }), hints))
+                Answer::Later(Answering::new(Asking { asked, response }, hints))
             }
         }
     }
@@ -531,8 +530,8 @@ impl<I> Requests<I> {
                 .headers_mut()
                 .remove(header::STRICT_TRANSPORT_SECURITY);
         }
-        let length = response.headers().get(header::CONTENT_LENGTH);
-        let length = asked.0.as_ref().and(length);
+        let fields = asked.0.as_ref().map(|_| response.headers());
+        let length = fields.and_then(|fields| fields.get(header::CONTENT_LENGTH));
         let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
         let record = self.new_record(asked, response.status(), length, decision);
         response.map(|body| body.with_record(record))

@@ -50,6 +50,7 @@ pub(super) enum Raw {
 
 /// A response that is waited for.
 pub(super) enum Later {
+    /// Of this server's own.
     Files(Pending<Response<Body>>),
     Service(Calling),
 }
