@@ -10,12 +10,12 @@ use crate::balance::{Balance, HashKey};
 use crate::connect::Connector;
 use crate::content::{Content, Gate};
 use crate::error::{Reason, Refusal};
-use crate::group::{Group, InProgress, NoServer, Shared};
+use crate::group::{Group, NoServer, Shared};
 use crate::heads::{self, Received};
 use crate::http1::{self, Fields, Http1, RequestHead};
-use crate::pool::{Connection, Pool};
+use crate::pool::{Connection, Lease, Pool};
 use crate::proxy_protocol;
-use crate::response::{Lease, Pace, ResponseBody};
+use crate::response::{Pace, ResponseBody};
 use crate::retry::{self, Failed, Failure, Sent, Verdict};
 use crate::tunnel::Tunnel;
 use crate::{BoxError, Protocol};
@@ -232,15 +232,13 @@ impl Exchange {
         let pool = self.group.pool(member);
         let connector = &self.group.members[member].connector;
         let turn = pool.turn(options.connect_timeout).await;
-        let permit = turn.ok_or(Refusal {
+        let lease = turn.ok_or(Refusal {
             status: StatusCode::SERVICE_UNAVAILABLE,
             reason: Reason::Busy,
             retry_after: Some(BUSY_RETRY_AFTER),
         })?;
-        let in_progress = InProgress::new(&self.group, member);
         pool.counters.request();
         let began = Instant::now();
-        let lease = Lease::new(pool, permit, in_progress);
         let outcome = match (self.is_upgrade, connector.server.protocol) {
             // Boxed: they are few, and the future of every other request would have room for them.
             (true, Protocol::Http2) => Box::pin(self.tunnel_over_http2(member, lease)).await?,
@@ -305,7 +303,7 @@ impl Exchange {
             (Protocol::Http1, header) => {
                 let idle = match header.is_some() || is_fresh {
                     true => None,
-                    false => pool.idle(retry::is_idempotent(&self.parts.method)),
+                    false => pool.idle(retry::is_idempotent(&self.parts.method), Instant::now()),
                 };
                 let connection = match idle {
                     Some(connection) => connection,
@@ -383,7 +381,7 @@ impl Exchange {
         let http1::Response {
             status,
             version,
-            fields,
+            mut fields,
             content,
         } = response;
         let (body, tunnel) = match content {
@@ -393,7 +391,8 @@ impl Exchange {
                 (ResponseBody::empty(), Some(Box::new(tunnel)))
             }
         };
-        (passed(status, version, fields, body), tunnel)
+        heads::append_via(&mut fields, version);
+        (passed(status, fields, body), tunnel)
     }
 
     fn received(&self) -> Received<'_> {
@@ -482,14 +481,8 @@ impl Exchange {
     }
 }
 
-/// A response as the hop to the client has it.
-fn passed(
-    status: StatusCode,
-    version: Version,
-    mut fields: HeaderMap,
-    body: ResponseBody,
-) -> Response<ResponseBody> {
-    heads::pass_response(&mut fields, version);
+/// A response with the fields that the hop to the client has.
+fn passed(status: StatusCode, fields: HeaderMap, body: ResponseBody) -> Response<ResponseBody> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     *response.headers_mut() = fields;

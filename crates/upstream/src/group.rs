@@ -137,7 +137,8 @@ pub(crate) struct Member {
 #[derive(Debug, Default)]
 struct Known {
     ejections: AtomicU64,
-    requests: AtomicUsize,
+    /// Requests in progress.
+    requests: Arc<AtomicUsize>,
     /// The reason why the latest connection could not be had; cleared when it is told.
     unconnected: Mutex<Option<String>>,
     /// The counters of each worker.
@@ -277,7 +278,8 @@ impl Shared {
         let is_of_one_client = self.options.send_proxy_protocol;
         let new = |member: &Member| {
             let counters = Arc::clone(member.known.counters.get_or_default());
-            Arc::new(Pool::new(most, is_of_one_client, counters))
+            let in_progress = Arc::clone(&member.known.requests);
+            Arc::new(Pool::new(most, is_of_one_client, in_progress, counters))
         };
         &self.pools.get_or(|| self.members.iter().map(new).collect())[member]
     }
@@ -413,31 +415,6 @@ impl Member {
     }
 }
 
-/// A request in progress at a server.
-#[derive(Debug)]
-pub(crate) struct InProgress {
-    group: Arc<Shared>,
-    member: usize,
-}
-
-impl InProgress {
-    pub(crate) fn new(group: &Arc<Shared>, member: usize) -> Self {
-        let requests = &group.members[member].known.requests;
-        requests.fetch_add(1, Ordering::Relaxed);
-        Self {
-            group: Arc::clone(group),
-            member,
-        }
-    }
-}
-
-impl Drop for InProgress {
-    fn drop(&mut self) {
-        let requests = &self.group.members[self.member].known.requests;
-        requests.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -470,7 +447,7 @@ mod tests {
             former.0.members[1].note(Health::failed);
         }
         former.0.pool(1).counters.request();
-        let running = InProgress::new(&former.0, 1);
+        let running = former.0.pool(1).turn_now();
         let new = Group::after(options(&[2, 3, 2]), Some(&former)).unwrap();
         assert_eq!(
             available(&new),

@@ -1,9 +1,10 @@
 //! The fields of messages that pass a proxy: what ends with the hop, and what the proxy says of the hop before.
 
 use altway_message::hop_by_hop;
+use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, Version};
-use std::fmt::Write as _;
+use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
 const FORWARDED: HeaderName = HeaderName::from_static("forwarded");
@@ -71,8 +72,13 @@ pub(crate) trait Lines {
     /// Adds a field as the client has sent it.
     fn passed(&mut self, name: &HeaderName, value: &HeaderValue);
 
-    /// Adds a field of the proxy. `value` is what a field can hold.
-    fn made(&mut self, name: &HeaderName, value: &[u8]);
+    /// Adds a field of the proxy. Its value is that of the `parts`, one after the other, and what a field can hold.
+    fn joined(&mut self, name: &HeaderName, parts: &[&[u8]]);
+
+    /// Adds a field of the proxy, whose value is in one.
+    fn made(&mut self, name: &HeaderName, value: &[u8]) {
+        self.joined(name, &[value]);
+    }
 }
 
 impl Lines for HeaderMap {
@@ -80,8 +86,9 @@ impl Lines for HeaderMap {
         self.append(name, value.clone());
     }
 
-    fn made(&mut self, name: &HeaderName, value: &[u8]) {
-        if let Ok(value) = HeaderValue::from_bytes(value) {
+    fn joined(&mut self, name: &HeaderName, parts: &[&[u8]]) {
+        let value = Bytes::from(parts.concat());
+        if let Ok(value) = HeaderValue::from_maybe_shared(value) {
             self.append(name, value);
         }
     }
@@ -94,15 +101,18 @@ pub(crate) fn pass_lines(
     version: Version,
     to: &mut impl Lines,
 ) {
-    let named = NamedByConnection::of(fields);
+    let seen = Seen::of(fields);
+    let named = NamedByConnection {
+        fields,
+        names_more: seen.names_more,
+    };
     let passes = |name: &HeaderName| {
         let text = name.as_str();
         let may_be_said = received.is_trusted || !OF_THE_CLIENT.contains(&text);
         may_be_said && !named.is_dropped(text) && !is_lookalike(text)
     };
     // RFC 9113 section 8.2.3: crumbs are joined before they leave HTTP/2 and HTTP/3.
-    let crumbs = fields.get_all(header::COOKIE);
-    let has_crumbs = version < Version::HTTP_2 && crumbs.iter().nth(1).is_some();
+    let has_crumbs = version < Version::HTTP_2 && seen.cookies > 1;
     for (name, value) in fields {
         let is_joined = has_crumbs && *name == header::COOKIE;
         if !is_joined && !is_made(name, received) && passes(name) {
@@ -110,22 +120,60 @@ pub(crate) fn pass_lines(
         }
     }
     if has_crumbs {
+        let crumbs = fields.get_all(header::COOKIE);
         to.made(&header::COOKIE, &joined(crumbs.iter(), b"; "));
     }
-    if has_te_trailers(fields) {
+    if seen.takes_trailers {
         to.made(&header::TE, b"trailers");
         if version < Version::HTTP_2 {
             // RFC 9110 section 10.1.4.
             to.made(&header::CONNECTION, b"te");
         }
     }
-    forward(fields, received, passes, to);
-    go_on(fields, &header::VIA, via(received.version), passes, to);
+    let mut said = Said { fields, passes, to };
+    said.forward(&seen, received);
+    said.go_on(&header::VIA, seen.via, &[via(received.version).as_bytes()]);
     if let Some(certificate) = received.client_cert {
         to.passed(&CLIENT_CERT, certificate);
     }
     if received.is_early {
         to.made(&EARLY_DATA, b"1");
+    }
+}
+
+/// The fields of a request on which others depend, found in one look at all of them: to ask the map for each costs more.
+#[derive(Default)]
+struct Seen<'f> {
+    host: Option<&'f HeaderValue>,
+    cookies: usize,
+    takes_trailers: bool,
+    /// `Connection` names fields other than those of every hop.
+    names_more: bool,
+    forwarded: bool,
+    via: bool,
+    x_forwarded_for: bool,
+    x_forwarded_host: bool,
+    x_forwarded_proto: bool,
+}
+
+impl<'f> Seen<'f> {
+    fn of(fields: &'f HeaderMap) -> Self {
+        let mut seen = Self::default();
+        for (name, value) in fields {
+            match name.as_str() {
+                "host" => seen.host = seen.host.or(Some(value)),
+                "cookie" => seen.cookies += 1,
+                "te" => seen.takes_trailers |= takes_trailers(value),
+                "connection" => seen.names_more |= names_more(value.as_bytes()),
+                "forwarded" => seen.forwarded = true,
+                "via" => seen.via = true,
+                "x-forwarded-for" => seen.x_forwarded_for = true,
+                "x-forwarded-host" => seen.x_forwarded_host = true,
+                "x-forwarded-proto" => seen.x_forwarded_proto = true,
+                _ => {}
+            }
+        }
+        seen
     }
 }
 
@@ -144,8 +192,7 @@ fn is_made(name: &HeaderName, received: Received<'_>) -> bool {
 ///
 /// Fields of the hop go, and so does Alt-Svc: it speaks of the upstream's ports, not of this server's.
 pub fn pass_response(fields: &mut HeaderMap, version: Version) {
-    remove_fields_of_the_hop(fields);
-    fields.remove(header::ALT_SVC);
+    strip_response(fields);
     append_via(fields, version);
 }
 
@@ -176,6 +223,17 @@ pub fn is_passed_ahead(status: StatusCode) -> bool {
         && status != StatusCode::SWITCHING_PROTOCOLS
 }
 
+/// Tells the fields of a response that do not pass, whatever its Connection says.
+pub(crate) fn ends_with_the_hop(name: &HeaderName) -> bool {
+    *name == header::ALT_SVC || hop_by_hop::FIELDS.contains(&name.as_str())
+}
+
+/// Removes the fields of the hop from those of a response, and Alt-Svc.
+pub(crate) fn strip_response(fields: &mut HeaderMap) {
+    remove_fields_of_the_hop(fields);
+    fields.remove(header::ALT_SVC);
+}
+
 fn remove_fields_of_the_hop(fields: &mut HeaderMap) {
     let named = NamedByConnection::of(fields);
     let gone = fields.keys().filter(|name| named.is_dropped(name.as_str()));
@@ -194,15 +252,8 @@ struct NamedByConnection<'f> {
 
 impl<'f> NamedByConnection<'f> {
     fn of(fields: &'f HeaderMap) -> Self {
-        // Nearly all messages say nothing there, or what is taken away anyhow.
-        let names_more = fields.get_all(header::CONNECTION).iter().any(|value| {
-            let mut options = hop_by_hop::options(value.as_bytes());
-            options.any(|it| {
-                !USUAL_OPTIONS
-                    .iter()
-                    .any(|usual| it.eq_ignore_ascii_case(usual))
-            })
-        });
+        let mut values = fields.get_all(header::CONNECTION).iter();
+        let names_more = values.any(|value| names_more(value.as_bytes()));
         Self { fields, names_more }
     }
 
@@ -213,6 +264,16 @@ impl<'f> NamedByConnection<'f> {
         let values = self.fields.get_all(header::CONNECTION).iter();
         hop_by_hop::is_dropped(name.as_bytes(), values.map(HeaderValue::as_bytes))
     }
+}
+
+/// Whether a value of Connection names fields other than those of every hop. Nearly all say nothing, or what is taken
+/// away anyhow.
+pub(crate) fn names_more(connection: &[u8]) -> bool {
+    hop_by_hop::options(connection).any(|it| {
+        !USUAL_OPTIONS
+            .iter()
+            .any(|usual| it.eq_ignore_ascii_case(usual))
+    })
 }
 
 /// Options of Connection that name no field, or one of the hop.
@@ -236,9 +297,8 @@ fn is_lookalike(name: &str) -> bool {
     }
 }
 
-fn has_te_trailers(fields: &HeaderMap) -> bool {
-    let values = fields.get_all(header::TE).iter();
-    let mut members = values.flat_map(|value| hop_by_hop::options(value.as_bytes()));
+fn takes_trailers(te: &HeaderValue) -> bool {
+    let mut members = hop_by_hop::options(te.as_bytes());
     members.any(|member| member.eq_ignore_ascii_case(b"trailers"))
 }
 
@@ -254,61 +314,94 @@ fn joined<'v>(values: impl Iterator<Item = &'v HeaderValue>, between: &[u8]) -> 
     joined
 }
 
-/// Writes the fields by which servers learn of the client. `passes`: the client's own field of that name counts.
-fn forward(
-    fields: &HeaderMap,
-    received: Received<'_>,
-    passes: impl Fn(&HeaderName) -> bool,
-    to: &mut impl Lines,
-) {
-    let host = fields.get(header::HOST);
-    // The longest address has 39 bytes, and writing to a text does not fail.
-    let mut forwarded = String::with_capacity(128);
-    let start = match received.peer {
-        IpAddr::V4(_) => "for=",
+/// The fields that say more than the client has said, on their way.
+struct Said<'s, P, L> {
+    fields: &'s HeaderMap,
+    /// Whether the client's own field of that name counts.
+    passes: P,
+    to: &'s mut L,
+}
+
+impl<P: Fn(&HeaderName) -> bool, L: Lines> Said<'_, P, L> {
+    /// Writes the fields by which servers learn of the client.
+    fn forward(&mut self, seen: &Seen<'_>, received: Received<'_>) {
+        let address = AddressText::of(received.peer);
+        let address = address.as_bytes();
+        self.go_on(&X_FORWARDED_FOR, seen.x_forwarded_for, &[address]);
         // RFC 7239 section 6: IPv6 is in brackets and quoted.
-        IpAddr::V6(_) => "for=\"[",
-    };
-    forwarded.push_str(start);
-    let _ = write!(forwarded, "{}", received.peer);
-    let address = start.len()..forwarded.len();
-    go_on(fields, &X_FORWARDED_FOR, &forwarded[address], &passes, to);
-    if received.peer.is_ipv6() {
-        forwarded.push_str("]\"");
+        let (before, after): (&[u8], &[u8]) = match received.peer {
+            IpAddr::V4(_) => (b"for=", b""),
+            IpAddr::V6(_) => (b"for=\"[", b"]\""),
+        };
+        let host = seen.host.and_then(|host| host.to_str().ok());
+        let host = host.filter(|host| !host.contains(['"', '\\']));
+        let [open, host, close]: [&[u8]; 3] = match host {
+            Some(host) => [b";host=\"", host.as_bytes(), b"\""],
+            None => [b""; 3],
+        };
+        let scheme = received.scheme.as_bytes();
+        let member = [
+            before, address, after, open, host, close, b";proto=", scheme,
+        ];
+        self.go_on(&FORWARDED, seen.forwarded, &member);
+        if !(seen.x_forwarded_proto && (self.passes)(&X_FORWARDED_PROTO)) {
+            self.to.made(&X_FORWARDED_PROTO, scheme);
+        }
+        if let Some(host) = seen.host
+            && !(seen.x_forwarded_host && (self.passes)(&X_FORWARDED_HOST))
+        {
+            self.to.passed(&X_FORWARDED_HOST, host);
+        }
     }
-    if let Some(Ok(host)) = host.map(HeaderValue::to_str)
-        && !host.contains(['"', '\\'])
-    {
-        forwarded.extend([";host=\"", host, "\""]);
-    }
-    forwarded.extend([";proto=", received.scheme]);
-    go_on(fields, &FORWARDED, &forwarded, &passes, to);
-    let is_said = |name: &HeaderName| fields.contains_key(name) && passes(name);
-    if !is_said(&X_FORWARDED_PROTO) {
-        to.made(&X_FORWARDED_PROTO, received.scheme.as_bytes());
-    }
-    if let Some(host) = host
-        && !is_said(&X_FORWARDED_HOST)
-    {
-        to.passed(&X_FORWARDED_HOST, host);
+
+    /// Writes a list with one member more, which is that of the parts, all in one line. `is_seen`: the client has sent it.
+    fn go_on(&mut self, name: &HeaderName, is_seen: bool, member: &[&[u8]]) {
+        if !is_seen || !(self.passes)(name) {
+            return self.to.joined(name, member);
+        }
+        self.to.made(name, &with_member(self.fields, name, member));
     }
 }
 
-/// Writes a list with one member more, all in one line. `passes`: what was received of it stands before that.
-fn go_on(
-    fields: &HeaderMap,
-    name: &HeaderName,
-    member: &str,
-    passes: impl Fn(&HeaderName) -> bool,
-    to: &mut impl Lines,
-) {
-    if !fields.contains_key(name) || !passes(name) {
-        return to.made(name, member.as_bytes());
-    }
-    to.made(name, &with_member(fields, name, member));
+/// An address as text.
+struct AddressText {
+    text: [u8; Self::LONGEST],
+    len: usize,
 }
 
-fn with_member(fields: &HeaderMap, name: &HeaderName, member: &str) -> Vec<u8> {
+impl AddressText {
+    /// Bytes of the longest: IPv6 that ends as IPv4 does.
+    const LONGEST: usize = 45;
+
+    fn of(address: IpAddr) -> Self {
+        let mut text = [0; Self::LONGEST];
+        let mut rest = &mut text[..];
+        // It has room for any.
+        let _ = match address {
+            // The formatting of integers costs several times as much.
+            IpAddr::V4(address) => write_octets(&mut rest, address.octets()),
+            IpAddr::V6(address) => write!(rest, "{address}"),
+        };
+        let len = Self::LONGEST - rest.len();
+        Self { text, len }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.text[..self.len]
+    }
+}
+
+fn write_octets(to: &mut &mut [u8], octets: [u8; 4]) -> std::io::Result<()> {
+    for (place, octet) in octets.into_iter().enumerate() {
+        let digits = [octet / 100, octet / 10 % 10, octet % 10].map(|digit| b'0' + digit);
+        let leading = usize::from(octet < 100) + usize::from(octet < 10);
+        to.write_all(if place == 0 { b"" } else { b"." })?;
+        to.write_all(&digits[leading..])?;
+    }
+    Ok(())
+}
+
+fn with_member(fields: &HeaderMap, name: &HeaderName, member: &[&[u8]]) -> Vec<u8> {
     let mut list = joined(fields.get_all(name).iter(), b", ");
     if list.len() > MAX_FORWARDED {
         list.clear();
@@ -316,7 +409,7 @@ fn with_member(fields: &HeaderMap, name: &HeaderName, member: &str) -> Vec<u8> {
     if !list.is_empty() {
         list.extend_from_slice(b", ");
     }
-    list.extend_from_slice(member.as_bytes());
+    member.iter().for_each(|part| list.extend_from_slice(part));
     list
 }
 
@@ -330,13 +423,15 @@ fn via(version: Version) -> &'static str {
     }
 }
 
-/// RFC 9110 section 7.6.3.
-fn append_via(fields: &mut HeaderMap, version: Version) {
+/// Adds the entry of this server (RFC 9110 section 7.6.3). `version`: that of the message.
+pub(crate) fn append_via(fields: &mut HeaderMap, version: Version) {
     let entry = via(version);
     if !fields.contains_key(header::VIA) {
         // Nearly always: the text is none of its own.
         fields.insert(header::VIA, HeaderValue::from_static(entry));
-    } else if let Ok(list) = HeaderValue::from_bytes(&with_member(fields, &header::VIA, entry)) {
+    } else if let Ok(list) =
+        HeaderValue::from_bytes(&with_member(fields, &header::VIA, &[entry.as_bytes()]))
+    {
         fields.insert(header::VIA, list);
     }
 }

@@ -79,6 +79,7 @@ pub(crate) struct RequestHead<'r> {
 pub(crate) struct Response {
     pub(crate) status: StatusCode,
     pub(crate) version: Version,
+    /// Without those of the hop.
     pub(crate) fields: HeaderMap,
     pub(crate) content: Content,
 }
@@ -152,6 +153,22 @@ impl Http1 {
         self.link.stream.socket().is_quiet()
     }
 
+    /// Begins an exchange whose request has no content and [is sent](Exchange::send) later.
+    pub(crate) fn begin_later(self) -> Exchange {
+        Exchange {
+            link: Some(self.link),
+            head: Vec::new(),
+            upload: None,
+            has_sent: false,
+            is_broken: None,
+            is_head: false,
+            is_upgrade: false,
+            partial: BytesMut::new(),
+            is_fast: false,
+            has_begun: false,
+        }
+    }
+
     /// Begins an exchange: the request with `body` as its content. Nothing is sent before the response is asked for.
     pub(crate) fn begin(self, request: RequestHead<'_>, body: Outgoing) -> Exchange {
         let length = length(request.fields.given(), &body);
@@ -169,16 +186,11 @@ impl Http1 {
             _ => (Vec::new(), Some(Box::new(Upload::new(head, body, length)))),
         };
         Exchange {
-            link: Some(self.link),
             head,
             upload,
-            has_sent: false,
-            is_broken: None,
             is_head: *request.method == Method::HEAD,
             is_upgrade: request.is_upgrade,
-            partial: BytesMut::new(),
-            is_fast: false,
-            has_begun: false,
+            ..self.begin_later()
         }
     }
 }
@@ -309,13 +321,29 @@ impl Exchange {
         }
     }
 
-    /// Hands a request without content to the kernel. What it does not take at once is uploaded.
+    /// Sends a request without content, before its response is asked for.
+    pub(crate) fn send(&mut self, request: RequestHead<'_>) {
+        self.is_head = *request.method == Method::HEAD;
+        HEAD.with_borrow_mut(|head| {
+            head.clear();
+            let (method, target, fields) = (request.method, request.target, request.fields);
+            head::write_request(head, method, target, fields, ContentLength::None);
+            self.write_head(head);
+            head.shrink_to(HEAD_BUFFER);
+        });
+    }
+
     fn send_head(&mut self) {
-        let Some(link) = self.link.as_ref().filter(|_| !self.head.is_empty()) else {
-            return;
-        };
-        let head = std::mem::take(&mut self.head);
-        match link.stream.write_now(&head) {
+        if !self.head.is_empty() {
+            let head = std::mem::take(&mut self.head);
+            self.write_head(&head);
+        }
+    }
+
+    /// Hands a request without content to the kernel. What it does not take at once is uploaded.
+    fn write_head(&mut self, head: &[u8]) {
+        let Some(link) = &self.link else { return };
+        match link.stream.write_now(head) {
             Ok(sent) => {
                 self.has_sent = sent > 0;
                 if sent < head.len() {
@@ -390,7 +418,7 @@ impl Exchange {
         Ok(Response {
             status: head.status,
             version: head.version,
-            fields: head.fields,
+            fields: head.into_stripped(),
             content,
         })
     }

@@ -8,7 +8,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Time after which a connection that nobody uses is closed: sooner than most servers close it, which wait 60 s, so
 /// that it is seldom closed in the moment in which it is used.
@@ -32,7 +32,9 @@ pub(crate) struct Pool {
     is_swept: AtomicBool,
     /// Each connection carries one request, as its header of the PROXY protocol speaks for one client.
     is_of_one_client: bool,
-    permits: Arc<Semaphore>,
+    permits: Semaphore,
+    /// Requests in progress at the server, of all workers and groups.
+    in_progress: Arc<AtomicUsize>,
     waiting: AtomicUsize,
     most: usize,
     pub(crate) counters: Arc<Counters>,
@@ -60,14 +62,21 @@ pub(crate) enum Connection {
 
 impl Pool {
     /// `most`: requests at a time; as many more may wait. `is_of_one_client`: no connection is kept for another request.
-    pub(crate) fn new(most: usize, is_of_one_client: bool, counters: Arc<Counters>) -> Self {
+    /// `in_progress`: counts those that have their turn.
+    pub(crate) fn new(
+        most: usize,
+        is_of_one_client: bool,
+        in_progress: Arc<AtomicUsize>,
+        counters: Arc<Counters>,
+    ) -> Self {
         Self {
             idle: Mutex::default(),
             shared: tokio::sync::Mutex::default(),
             http3: tokio::sync::Mutex::default(),
             is_swept: AtomicBool::new(false),
             is_of_one_client,
-            permits: Arc::new(Semaphore::new(most)),
+            permits: Semaphore::new(most),
+            in_progress,
             waiting: AtomicUsize::new(0),
             most,
             counters,
@@ -75,31 +84,32 @@ impl Pool {
     }
 
     /// Waits for the turn of a request, for `wait` at most; `None`: too many wait already, or it took too long.
-    pub(crate) async fn turn(&self, wait: Duration) -> Option<OwnedSemaphorePermit> {
-        if let Some(permit) = self.turn_now() {
-            return Some(permit);
+    pub(crate) async fn turn(self: &Arc<Self>, wait: Duration) -> Option<Lease> {
+        if let Some(lease) = self.turn_now() {
+            return Some(lease);
         }
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= self.most {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
         let counted = Counted(&self.waiting);
-        let permit = tokio::time::timeout(wait, Arc::clone(&self.permits).acquire_owned()).await;
+        let permit = tokio::time::timeout(wait, self.permits.acquire()).await;
         drop(counted);
-        permit.ok()?.ok()
+        Some(Lease::new(self, permit.ok()?.ok()?))
     }
 
     /// The turn of a request; `None`: it has to wait for it.
-    pub(crate) fn turn_now(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.permits).try_acquire_owned().ok()
+    pub(crate) fn turn_now(self: &Arc<Self>) -> Option<Lease> {
+        let permit = self.permits.try_acquire().ok()?;
+        Some(Lease::new(self, permit))
     }
 
     /// An idle connection that can be used. `can_repeat`: the request may be sent again where it finds the connection
     /// closed; then one that was in use a moment ago is taken for open if the event loop knows nothing else.
-    pub(crate) fn idle(&self, can_repeat: bool) -> Option<Http1> {
+    pub(crate) fn idle(&self, can_repeat: bool, now: Instant) -> Option<Http1> {
         let mut idle = self.lock();
         while let Some(Idle { connection, since }) = idle.pop() {
-            let time = since.elapsed();
+            let time = now.saturating_duration_since(since);
             let is_known = can_repeat && time < MOMENT && connection.seems_quiet();
             if time < IDLE && (is_known || connection.is_quiet()) {
                 return Some(connection);
@@ -179,6 +189,33 @@ async fn sweep(pool: std::sync::Weak<Pool>) {
             pool.is_swept.store(false, Ordering::Relaxed);
             return;
         }
+    }
+}
+
+/// The place of a request at a server. Its connection goes back to the pool only after a whole response.
+#[derive(Debug)]
+pub(crate) struct Lease(Arc<Pool>);
+
+impl Lease {
+    fn new(pool: &Arc<Pool>, permit: SemaphorePermit<'_>) -> Self {
+        // It is given back with the lease, which does not borrow the pool.
+        permit.forget();
+        pool.in_progress.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(pool))
+    }
+
+    /// The response is whole. `connection`: the one that it came over, if that can carry another request.
+    pub(crate) fn release(self, connection: Option<Http1>) {
+        if let Some(connection) = connection {
+            self.0.put(connection);
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.0.in_progress.fetch_sub(1, Ordering::Relaxed);
+        self.0.permits.add_permits(1);
     }
 }
 

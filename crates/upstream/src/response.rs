@@ -1,52 +1,20 @@
 //! The content of a response on its way to the client, with the place at the server that it holds until its end.
 
 use crate::Slowest;
-use crate::group::InProgress;
-use crate::http1::{self, Http1};
+use crate::http1;
 use crate::http3::Http3Body;
-use crate::pool::Pool;
+use crate::pool::Lease;
 use crate::{BoxError, heads};
 use bytes::Bytes;
 use h2::RecvStream;
 use http_body::{Body, Frame, SizeHint};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep, sleep};
 
 /// Bytes of content whose length is known that must come in the time for which it may pause, where nothing else is said.
 const LEAST_BYTES: u64 = 1 << 10;
-
-/// The place of a request at a server. Its connection goes back to the pool only after a whole response.
-#[derive(Debug)]
-pub(crate) struct Lease {
-    pool: Arc<Pool>,
-    _in_progress: InProgress,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl Lease {
-    pub(crate) fn new(
-        pool: &Arc<Pool>,
-        permit: OwnedSemaphorePermit,
-        in_progress: InProgress,
-    ) -> Self {
-        Self {
-            pool: Arc::clone(pool),
-            _in_progress: in_progress,
-            _permit: permit,
-        }
-    }
-
-    /// The response is whole. `connection`: the one that it came over, if that can carry another request.
-    fn release(self, connection: Option<Http1>) {
-        if let Some(connection) = connection {
-            self.pool.put(connection);
-        }
-    }
-}
 
 /// The content of a response, as the server sends it. To drop it before its end ends the connection to the server.
 #[derive(Debug)]

@@ -4,7 +4,7 @@
 use crate::connect::TUNNEL_WINDOW;
 use crate::http1::Switched;
 use crate::http3::Http3Stream;
-use crate::response::Lease;
+use crate::pool::Lease;
 use bytes::{Buf as _, Bytes};
 use h2::client::SendRequest;
 use h2::{Reason, RecvStream, SendStream};

@@ -5,19 +5,19 @@
 
 use super::{Answer, Attempted, Exchange};
 use crate::Protocol;
-use crate::group::InProgress;
 use crate::http1::{self, Fields, Passed, RequestHead};
-use crate::response::Lease;
+use crate::pool::Lease;
 use crate::retry::{self, Failure};
 use http::header::{EXPECT, HOST};
 use http::{Version, uri};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-/// A request that was sent, and whose response is waited for.
+/// A request with its connection, whose response is waited for.
 pub(super) struct Direct {
     pub(super) member: usize,
     exchange: http1::Exchange,
+    is_sent: bool,
     /// `None`: the response has it.
     lease: Option<Lease>,
     began: Instant,
@@ -26,7 +26,7 @@ pub(super) struct Direct {
 }
 
 impl Exchange {
-    /// Sends the request over a connection that waits for one; `None`: there is none, or the request needs more.
+    /// Takes a connection that waits for a request; `None`: there is none, or the request needs more.
     pub(super) fn begin_direct(&self, member: usize) -> Option<Direct> {
         let options = &self.group.options;
         let protocol = self.group.members[member].connector.server.protocol;
@@ -35,10 +35,23 @@ impl Exchange {
             return None;
         }
         let pool = self.group.pool(member);
-        let permit = pool.turn_now()?;
-        let connection = pool.idle(retry::is_idempotent(&self.parts.method))?;
+        let lease = pool.turn_now()?;
+        let began = Instant::now();
+        let connection = pool.idle(retry::is_idempotent(&self.parts.method), began)?;
         pool.counters.request();
-        let lease = Lease::new(pool, permit, InProgress::new(&self.group, member));
+        Some(Direct {
+            member,
+            exchange: connection.begin_later(),
+            is_sent: false,
+            lease: Some(lease),
+            began,
+            late: after(began, options.head_timeout).into(),
+        })
+    }
+
+    /// Sends the request.
+    fn send_direct(&self, exchange: &mut http1::Exchange) {
+        let options = &self.group.options;
         let authority;
         let host = match options.host.as_ref().or(self.parts.headers.get(HOST)) {
             Some(host) => host,
@@ -61,28 +74,24 @@ impl Exchange {
             Fields::Made(&changed)
         };
         let target = self.parts.uri.path_and_query();
-        let head = RequestHead {
+        exchange.send(RequestHead {
             method: &self.parts.method,
             target: target.map_or("/", uri::PathAndQuery::as_str),
             fields,
             is_upgrade: false,
-        };
-        let began = Instant::now();
-        Some(Direct {
-            member,
-            exchange: connection.begin(head, self.content.attempt(None)),
-            lease: Some(lease),
-            began,
-            late: after(began, options.head_timeout).into(),
-        })
+        });
     }
 
-    /// Waits for the response.
+    /// Sends the request when it is called for the first time, and waits for the response.
     pub(super) fn poll_direct(
         &self,
         direct: &mut Direct,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Answer, Attempted>> {
+        if !direct.is_sent {
+            direct.is_sent = true;
+            self.send_direct(&mut direct.exchange);
+        }
         let mut interim = |status, fields| self.on_interim(status, fields, None);
         let failure = match direct.exchange.poll_response(cx, &mut interim) {
             Poll::Ready(Ok(response)) => {

@@ -2,8 +2,10 @@
 
 use super::{Answer, Attempted, Exchange, passed};
 use crate::connect::Http2;
+use crate::heads;
 use crate::http3::Http3;
-use crate::response::{Lease, ResponseBody};
+use crate::pool::Lease;
+use crate::response::ResponseBody;
 use crate::retry::{Failure, Sent};
 use http::{Request, Response, Uri, Version, header, response, uri};
 
@@ -93,8 +95,9 @@ impl Exchange {
 }
 
 /// A response as the hop to the client has it.
-pub(super) fn passed_on(head: response::Parts, body: ResponseBody) -> Response<ResponseBody> {
-    passed(head.status, head.version, head.headers, body)
+pub(super) fn passed_on(mut head: response::Parts, body: ResponseBody) -> Response<ResponseBody> {
+    heads::pass_response(&mut head.headers, head.version);
+    passed(head.status, head.headers, body)
 }
 
 /// Tells what the protocol's error says of the server.

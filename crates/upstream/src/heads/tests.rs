@@ -280,3 +280,19 @@ fn interim_responses_pass_but_those_that_are_between_two_ends() {
         );
     }
 }
+
+#[test]
+fn addresses_are_written_as_they_are_displayed() {
+    let v4 = (0..=255_u8).flat_map(|it| [[it, 0, 10, 99], [1, it, 100, it], [9, 109, 0, it]]);
+    let v6 = [
+        "::",
+        "2001:db8::1",
+        "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+        "::ffff:255.255.255.255",
+    ];
+    let v6 = v6.map(|it| it.parse::<IpAddr>().unwrap());
+    for address in v4.map(IpAddr::from).chain(v6) {
+        let text = AddressText::of(address);
+        assert_eq!(text.as_bytes(), address.to_string().as_bytes());
+    }
+}

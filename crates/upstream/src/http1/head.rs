@@ -1,10 +1,10 @@
 //! Heads of messages of HTTP/1.1 as a client writes and reads them (RFC 9112 sections 3 to 6).
 
 use crate::heads::{self, Lines, Received};
+use altway_message::hop_by_hop;
 use bytes::Bytes;
 use http::header::{
-    self, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue,
-    TRANSFER_ENCODING,
+    CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
 };
 use http::{Method, StatusCode, Version};
 use std::mem::MaybeUninit;
@@ -87,7 +87,7 @@ pub(crate) fn write_request(
     }
     match length {
         // RFC 9110 section 8.6: content would have a meaning, and there is none.
-        ContentLength::None if [Method::POST, Method::PUT, Method::PATCH].contains(method) => {
+        ContentLength::None if matches!(method.as_str(), "POST" | "PUT" | "PATCH") => {
             write_field(head, CONTENT_LENGTH.as_str(), b"0");
         }
         ContentLength::None => {}
@@ -107,9 +107,9 @@ impl Lines for MadeLines<'_> {
         self.made(name, value.as_bytes());
     }
 
-    fn made(&mut self, name: &HeaderName, value: &[u8]) {
+    fn joined(&mut self, name: &HeaderName, parts: &[&[u8]]) {
         if *name != HOST && *name != CONTENT_LENGTH && *name != TRANSFER_ENCODING {
-            write_field(self.0, name.as_str(), value);
+            write_parts(self.0, name.as_str(), parts);
         }
     }
 }
@@ -122,18 +122,23 @@ impl Lines for PassedLines<'_> {
         self.made(name, value.as_bytes());
     }
 
-    fn made(&mut self, name: &HeaderName, value: &[u8]) {
+    fn joined(&mut self, name: &HeaderName, parts: &[&[u8]]) {
         if *name != EXPECT {
-            self.0.made(name, value);
+            self.0.joined(name, parts);
         }
     }
 }
 
 /// Writes a line of a head, or of trailers.
 pub(crate) fn write_field(to: &mut Vec<u8>, name: &str, value: &[u8]) {
+    write_parts(to, name, &[value]);
+}
+
+/// The same of a value that is in parts.
+fn write_parts(to: &mut Vec<u8>, name: &str, parts: &[&[u8]]) {
     to.extend_from_slice(name.as_bytes());
     to.extend_from_slice(b": ");
-    to.extend_from_slice(value);
+    parts.iter().for_each(|part| to.extend_from_slice(part));
     to.extend_from_slice(b"\r\n");
 }
 
@@ -142,7 +147,64 @@ pub(crate) fn write_field(to: &mut Vec<u8>, name: &str, value: &[u8]) {
 pub(crate) struct ResponseHead {
     pub(crate) status: StatusCode,
     pub(crate) version: Version,
+    /// Those of the hop are among them only where Connection names others.
     pub(crate) fields: HeaderMap,
+    hop: Hop,
+}
+
+/// The words of a response's head on its hop, and on its framing.
+#[derive(Debug, Default)]
+struct Hop {
+    /// Connection says `close`.
+    closes: bool,
+    /// Connection says `keep-alive`.
+    keeps: bool,
+    /// Connection names fields other than those of every hop.
+    names_more: bool,
+    coding: Coding,
+    upgrades: bool,
+    has_length: bool,
+}
+
+/// The transfer coding of a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Coding {
+    #[default]
+    None,
+    Chunked,
+    Else,
+}
+
+impl Hop {
+    /// The words of all lines of Connection, which may name a field that precedes them.
+    fn of(lines: &[httparse::Header<'_>]) -> Self {
+        let mut hop = Self::default();
+        let is_connection = |it: &&httparse::Header<'_>| it.name.eq_ignore_ascii_case("connection");
+        for line in lines.iter().filter(is_connection) {
+            for option in hop_by_hop::options(line.value) {
+                hop.closes |= option.eq_ignore_ascii_case(b"close");
+                hop.keeps |= option.eq_ignore_ascii_case(b"keep-alive");
+            }
+            hop.names_more |= heads::names_more(line.value);
+        }
+        hop
+    }
+
+    /// Takes note of another line.
+    fn note(&mut self, name: &HeaderName, value: &[u8]) {
+        match name.as_str() {
+            "content-length" => self.has_length = true,
+            "upgrade" => self.upgrades = true,
+            "transfer-encoding" => {
+                let is_chunked = value.eq_ignore_ascii_case(b"chunked");
+                self.coding = match self.coding {
+                    Coding::None if is_chunked => Coding::Chunked,
+                    _ => Coding::Else,
+                };
+            }
+            _ => {}
+        }
+    }
 }
 
 /// The end of a response's content (RFC 9112 section 6.3).
@@ -176,9 +238,14 @@ impl ResponseHead {
             Err(_) => return Err(BadHead),
         };
         let status = head.code.and_then(|code| StatusCode::from_u16(code).ok());
-        let mut fields = HeaderMap::with_capacity(head.headers.len() + 1);
+        let mut fields = HeaderMap::with_capacity(head.headers.len() + MADE);
+        let mut hop = Hop::of(head.headers);
         for line in head.headers.iter() {
             let name = HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| BadHead)?;
+            hop.note(&name, line.value);
+            if !hop.names_more && heads::ends_with_the_hop(&name) {
+                continue;
+            }
             let value = HeaderValue::from_maybe_shared(input.slice_ref(line.value));
             fields.append(name, value.map_err(|_| BadHead)?);
         }
@@ -190,6 +257,7 @@ impl ResponseHead {
             status: status.ok_or(BadHead)?,
             version,
             fields,
+            hop,
         };
         Ok(Some((head, len)))
     }
@@ -208,22 +276,19 @@ impl ResponseHead {
             return Ok(Extent::Length(0));
         }
         let length = self.content_length()?;
-        let mut codings = self.fields.get_all(TRANSFER_ENCODING).iter();
-        match (codings.next(), codings.next(), length) {
-            (None, _, Some(length)) => Ok(Extent::Length(length)),
-            (None, _, None) => Ok(Extent::ToTheEnd),
+        match (self.hop.coding, length) {
+            (Coding::None, Some(length)) => Ok(Extent::Length(length)),
+            (Coding::None, None) => Ok(Extent::ToTheEnd),
             // No other coding was asked for (RFC 9112 section 7.4).
-            (Some(coding), None, None)
-                if self.version == Version::HTTP_11
-                    && coding.as_bytes().eq_ignore_ascii_case(b"chunked") =>
-            {
-                Ok(Extent::Chunked)
-            }
+            (Coding::Chunked, None) if self.version == Version::HTTP_11 => Ok(Extent::Chunked),
             _ => Err(BadHead),
         }
     }
 
     fn content_length(&mut self) -> Result<Option<u64>, BadHead> {
+        if !self.hop.has_length {
+            return Ok(None);
+        }
         let mut values = self.fields.get_all(CONTENT_LENGTH).iter();
         let Some(first) = values.next() else {
             return Ok(None);
@@ -244,23 +309,28 @@ impl ResponseHead {
 
     /// Whether the server keeps the connection for another request (RFC 9112 section 9.3).
     pub(crate) fn keeps_connection(&self) -> bool {
-        let has = |option: &[u8]| {
-            let values = self.fields.get_all(CONNECTION).iter();
-            let mut options =
-                values.flat_map(|it| altway_message::hop_by_hop::options(it.as_bytes()));
-            options.any(|it| it.eq_ignore_ascii_case(option))
-        };
         match self.version {
-            Version::HTTP_11 => !has(b"close"),
-            _ => has(b"keep-alive") && !has(b"close"),
+            Version::HTTP_11 => !self.hop.closes,
+            _ => self.hop.keeps && !self.hop.closes,
         }
     }
 
     /// Whether it opens the protocol that the request has asked for.
     pub(crate) fn switches(&self) -> bool {
-        self.status == StatusCode::SWITCHING_PROTOCOLS && self.fields.contains_key(header::UPGRADE)
+        self.status == StatusCode::SWITCHING_PROTOCOLS && self.hop.upgrades
+    }
+
+    /// The fields that go beyond the hop.
+    pub(crate) fn into_stripped(mut self) -> HeaderMap {
+        if self.hop.names_more {
+            heads::strip_response(&mut self.fields);
+        }
+        self.fields
     }
 }
+
+/// Fields that a response may be given beyond those that it has.
+const MADE: usize = 1;
 
 #[cfg(test)]
 mod tests {
@@ -454,6 +524,31 @@ mod tests {
         let mut head = parse(text).unwrap().unwrap().0;
         head.extent(false).unwrap();
         assert_eq!(head.fields.get_all(CONTENT_LENGTH).iter().count(), 1);
+    }
+
+    #[test]
+    fn fields_of_the_hop_are_gone_when_the_head_passes() {
+        for (lines, left) in [
+            ("connection: close|x: y|alt-svc: clear", "x"),
+            (
+                "keep-alive: 5|transfer-encoding: chunked|x: y|upgrade: h2c",
+                "x",
+            ),
+            (
+                "x: y|x-hop: 1|connection: keep-alive, x-hop|alt-svc: clear",
+                "x",
+            ),
+            (
+                "transfer-encoding: chunked|connection: x-hop|x: y|te: a",
+                "x",
+            ),
+        ] {
+            let lines = lines.replace('|', "\r\n");
+            let head = parse(&format!("HTTP/1.1 200 It\r\n{lines}\r\n\r\n"));
+            let fields = head.unwrap().unwrap().0.into_stripped();
+            let names: Vec<_> = fields.keys().map(HeaderName::as_str).collect();
+            assert_eq!(names, [left], "{lines}");
+        }
     }
 
     #[test]
