@@ -7,7 +7,7 @@ use crate::websocket;
 use altway_serve::{Circumstances, ClientCertificate, EarlyHints, RequestBody, Responder, Upgrade};
 use altway_upstream::heads::Received;
 use altway_upstream::rewrite::{BadPath, FieldChanges, PathChange};
-use altway_upstream::{Answer, Group, Interim, Reason, Refusal, Sending};
+use altway_upstream::{Answer, Group, Interim, Interims, Reason, Refusal, Sending};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
@@ -87,6 +87,8 @@ enum State {
 struct Exchange {
     proxy: Arc<Shared>,
     sending: Sending,
+    /// `None`: the client's protocol has none that pass.
+    hints: Option<Hints>,
     upgrade: Option<Upgrade>,
     /// `None`: the response has it.
     timing: Option<Timing>,
@@ -109,7 +111,11 @@ impl Future for Answering {
                 return response.map_or(Poll::Pending, |response| Poll::Ready(*response));
             }
         };
-        let sent = ready!(Pin::new(&mut exchange.sending).poll(cx));
+        let sent = match &exchange.hints {
+            Some(hints) => exchange.sending.poll_telling(cx, hints),
+            None => exchange.sending.poll_telling(cx, &()),
+        };
+        let sent = ready!(sent);
         let Some(timing) = exchange.timing.take() else {
             return Poll::Pending;
         };
@@ -137,7 +143,7 @@ impl Shared {
         let peer = client.address.ip().to_canonical();
         let certificate = circumstances.certificate.as_ref().and_then(client_cert);
         let upgrade = circumstances.upgrade;
-        let interim = (version >= Version::HTTP_2).then_some(circumstances.early_hints);
+        let hints = (version >= Version::HTTP_2).then_some(Hints(circumstances.early_hints));
         if upgrade.is_some() {
             websocket::as_http1(&mut request);
         } else if request.method() == Method::CONNECT {
@@ -156,13 +162,11 @@ impl Shared {
             is_early: circumstances.is_early,
             client_cert: certificate.as_ref(),
         };
-        let interim = interim.map(pass_hints);
-        let sending = self
-            .group
-            .send(request, received, interim, upgrade.is_some());
+        let sending = self.group.send(request, received, None, upgrade.is_some());
         Answering(State::Sending(Exchange {
             proxy: self,
             sending,
+            hints,
             upgrade,
             timing: Some(timing),
         }))
@@ -262,8 +266,10 @@ fn client_cert(certificate: &ClientCertificate) -> Option<HeaderValue> {
 }
 
 /// Has clients of HTTP/2 and HTTP/3 see early hints as they come (RFC 8297).
-fn pass_hints(hints: EarlyHints) -> Interim {
-    Interim::new(move |status, fields| {
+struct Hints(EarlyHints);
+
+impl Interims for Hints {
+    fn tell(&self, status: StatusCode, fields: &HeaderMap) {
         if status == StatusCode::EARLY_HINTS {
             let own = [
                 HeaderName::from_static("date"),
@@ -272,9 +278,16 @@ fn pass_hints(hints: EarlyHints) -> Interim {
             let mut fields = fields.clone();
             own.iter().for_each(|name| drop(fields.remove(name)));
             // One that comes too late is of no use.
-            let _ = hints.send(fields);
+            let _ = self.0.send(fields);
         }
-    })
+    }
+
+    fn callback(&self) -> Option<Interim> {
+        let hints = Self(self.0.clone());
+        Some(Interim::new(move |status, fields| {
+            hints.tell(status, fields);
+        }))
+    }
 }
 
 /// Tells the operator of requests that no server has answered: once a second at most, with a count of the others.

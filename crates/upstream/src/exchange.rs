@@ -52,10 +52,31 @@ impl Interim {
     }
 }
 
-impl Interim {
-    /// Tells of one.
-    pub(crate) fn tell(&self, status: StatusCode, fields: &HeaderMap) {
+/// The hearer of interim responses that pass to the client, asked by [`Sending::poll_telling`].
+pub trait Interims {
+    /// Tells of one, on the thread of the request. Should return at once.
+    fn tell(&self, status: StatusCode, fields: &HeaderMap);
+
+    /// A callback that does the same, for a request that takes more than one response to wait for.
+    fn callback(&self) -> Option<Interim>;
+}
+
+impl Interims for Interim {
+    fn tell(&self, status: StatusCode, fields: &HeaderMap) {
         (self.0)(status, fields);
+    }
+
+    fn callback(&self) -> Option<Interim> {
+        Some(self.clone())
+    }
+}
+
+/// Nobody hears of them.
+impl Interims for () {
+    fn tell(&self, _: StatusCode, _: &HeaderMap) {}
+
+    fn callback(&self) -> Option<Interim> {
+        None
     }
 }
 
@@ -353,7 +374,7 @@ impl Exchange {
             is_upgrade: self.is_upgrade,
         };
         let mut exchange = connection.begin(head, self.content.attempt(gate.clone()));
-        let interim = |status, fields| self.on_interim(status, fields, gate.as_ref());
+        let interim = |status, fields| self.on_interim(status, fields, gate.as_ref(), &());
         let outcome = self
             .in_time(exchange.response(interim), gate.as_ref())
             .await;
@@ -435,19 +456,26 @@ impl Exchange {
         }
     }
 
-    /// An interim response has arrived.
-    fn on_interim(&self, status: StatusCode, mut fields: HeaderMap, gate: Option<&Gate>) {
+    /// An interim response has arrived. `interims`: hears of it where the request has no callback.
+    fn on_interim(
+        &self,
+        status: StatusCode,
+        mut fields: HeaderMap,
+        gate: Option<&Gate>,
+        interims: &dyn Interims,
+    ) {
         if status == StatusCode::CONTINUE
             && let Some(gate) = gate
         {
             gate.open();
         }
-        if heads::is_passed_ahead(status)
-            && let Some(interim) = &self.interim
-        {
+        if heads::is_passed_ahead(status) {
             heads::pass_response(&mut fields, Version::HTTP_11);
             fields.remove(header::VIA);
-            interim.tell(status, &fields);
+            match &self.interim {
+                Some(interim) => interim.tell(status, &fields),
+                None => interims.tell(status, &fields),
+            }
         }
     }
 

@@ -12,7 +12,7 @@ mod tunnel;
 
 use crate::content::Outgoing;
 use crate::counters::Counters;
-use crate::exchange::Interim;
+use crate::exchange::{Interim, Interims as _};
 use crate::retry::{Failure, Sent};
 use crate::{BoxError, heads};
 use bytes::Bytes;

@@ -39,7 +39,7 @@ mod tunnel;
 pub use content::MAX_KEPT;
 pub use counters::{FAILURES, LATENCY_BUCKETS_MS, Latency, ServerStatistics};
 pub use error::{Error, Reason, Refusal};
-pub use exchange::{Answer, Interim, Sending};
+pub use exchange::{Answer, Interim, Interims, Sending};
 pub use group::{Check, Group, Options, Slowest, WeakGroup};
 pub use response::ResponseBody;
 pub use server::{Address, Protocol, Server};

@@ -2,6 +2,7 @@
 //! or another status that the client has asked for.
 
 use http::{HeaderMap, StatusCode, Version};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
@@ -55,7 +56,7 @@ pub enum EarlyHintsError {
 impl EarlyHints {
     /// A handle that can send what a protocol takes, and what it sends.
     pub(super) fn new(version: Version) -> (Self, Hints) {
-        let queue = (version >= Version::HTTP_11).then(Arc::default);
+        let queue = (version >= Version::HTTP_11).then(spare);
         let hints = Hints(queue.clone());
         let takes_hints = version >= Version::HTTP_2;
         (Self { queue, takes_hints }, hints)
@@ -146,12 +147,48 @@ impl Hints {
 
 impl Drop for Hints {
     fn drop(&mut self) {
-        if let Some(queue) = &self.0 {
-            let mut queue = lock(queue);
-            queue.closed = true;
-            queue.waiting.clear();
+        let Some(mut queue) = self.0.take() else {
+            return;
+        };
+        match Arc::get_mut(&mut queue) {
+            // Nobody can send any more.
+            Some(own) => {
+                let own = own.get_mut().unwrap_or_else(PoisonError::into_inner);
+                own.begin_anew();
+                // A thread that ends keeps none.
+                let _ = SPARE.try_with(|spare| {
+                    let mut spare = spare.borrow_mut();
+                    if spare.len() < MAX_SPARE {
+                        spare.push(queue);
+                    }
+                });
+            }
+            None => {
+                let mut queue = lock(&queue);
+                queue.closed = true;
+                queue.waiting.clear();
+            }
         }
     }
+}
+
+impl Queue {
+    /// Makes it that of another request. What it had room for goes.
+    fn begin_anew(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// Queues that a thread keeps for its next requests, about 100 bytes each.
+const MAX_SPARE: usize = 64;
+
+thread_local! {
+    static SPARE: RefCell<Vec<Arc<Mutex<Queue>>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// An empty queue: most requests send no hints, and each has one.
+fn spare() -> Arc<Mutex<Queue>> {
+    SPARE.with_borrow_mut(Vec::pop).unwrap_or_default()
 }
 
 fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
@@ -179,6 +216,22 @@ mod tests {
             );
         }
         assert_eq!(hints.next(&cx), None);
+    }
+
+    #[test]
+    fn a_queue_that_was_used_begins_anew() {
+        let (handle, hints) = EarlyHints::new(Version::HTTP_2);
+        let link = HeaderMap::from_iter([(http::header::LINK, 1.into())]);
+        for _ in 0..MAX_HINTS {
+            handle.send(link.clone()).unwrap();
+        }
+        drop(handle);
+        drop(hints);
+        let (handle, mut hints) = EarlyHints::new(Version::HTTP_2);
+        let cx = Context::from_waker(Waker::noop());
+        assert_eq!(hints.next(&cx), None, "nothing is left of the one before");
+        assert_eq!(handle.send(link), Ok(()));
+        assert!(hints.next(&cx).is_some());
     }
 
     #[test]

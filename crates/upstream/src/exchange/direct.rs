@@ -3,7 +3,7 @@
 //! It waits for nothing but its response, so that it needs no future of its own. Every other case, and every second
 //! attempt, is an `async` function of [`Exchange`].
 
-use super::{Answer, Attempted, Exchange};
+use super::{Answer, Attempted, Exchange, Interims};
 use crate::Protocol;
 use crate::http1::{self, Fields, Passed, RequestHead};
 use crate::pool::Lease;
@@ -87,12 +87,13 @@ impl Exchange {
         &self,
         direct: &mut Direct,
         cx: &mut Context<'_>,
+        interims: &dyn Interims,
     ) -> Poll<Result<Answer, Attempted>> {
         if !direct.is_sent {
             direct.is_sent = true;
             self.send_direct(&mut direct.exchange);
         }
-        let mut interim = |status, fields| self.on_interim(status, fields, None);
+        let mut interim = |status, fields| self.on_interim(status, fields, None, interims);
         let failure = match direct.exchange.poll_response(cx, &mut interim) {
             Poll::Ready(Ok(response)) => {
                 let lease = direct.lease.take();

@@ -1,7 +1,7 @@
 //! The future of a request over all its attempts.
 
 use super::direct::Direct;
-use super::{Answer, Exchange};
+use super::{Answer, Exchange, Interims};
 use crate::error::Refusal;
 use std::fmt;
 use std::pin::Pin;
@@ -49,19 +49,25 @@ impl Sending {
     }
 
     /// Goes on with attempts that wait for more than one response.
-    fn go_on(&mut self, attempts: Attempts) {
-        if let Some(exchange) = self.exchange.take() {
+    fn go_on(&mut self, attempts: Attempts, interims: &dyn Interims) {
+        if let Some(mut exchange) = self.exchange.take() {
+            exchange.interim = exchange.interim.or_else(|| interims.callback());
             let running = async move { exchange.run(attempts).await };
             self.state = State::Else(Box::pin(running));
         }
     }
-}
 
-impl Future for Sending {
-    type Output = Result<Answer, Refusal>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
+    /// Polls it, with somebody who hears of interim responses where the request has no callback: most have none to hear
+    /// of, and a callback is memory of its own.
+    ///
+    /// # Errors
+    /// As those of [`Group::send`](crate::Group::send).
+    pub fn poll_telling(
+        &mut self,
+        cx: &mut Context<'_>,
+        interims: &dyn Interims,
+    ) -> Poll<Result<Answer, Refusal>> {
+        let this = self;
         loop {
             match (&mut this.state, &this.exchange) {
                 (State::New, Some(exchange)) => {
@@ -77,12 +83,12 @@ impl Future for Sending {
                         }
                         None => {
                             let attempts = Attempts::beginning_at(member, exchange);
-                            this.go_on(attempts);
+                            this.go_on(attempts, interims);
                         }
                     }
                 }
                 (State::Direct(direct), Some(exchange)) => {
-                    let failed = match ready!(exchange.poll_direct(direct, cx)) {
+                    let failed = match ready!(exchange.poll_direct(direct, cx, interims)) {
                         Ok(answer) => return Poll::Ready(Ok(answer)),
                         Err(failed) => failed,
                     };
@@ -91,7 +97,7 @@ impl Future for Sending {
                     this.state = State::Over;
                     let mut attempts = Attempts::new(exchange);
                     match exchange.judge(member, &failed, &mut attempts) {
-                        Ok(()) => this.go_on(attempts),
+                        Ok(()) => this.go_on(attempts, interims),
                         Err(refusal) => return Poll::Ready(Err(refusal)),
                     }
                 }
@@ -100,6 +106,14 @@ impl Future for Sending {
                 _ => return Poll::Pending,
             }
         }
+    }
+}
+
+impl Future for Sending {
+    type Output = Result<Answer, Refusal>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.poll_telling(cx, &())
     }
 }
 

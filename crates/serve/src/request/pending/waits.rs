@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Places that are kept while nothing is waited for, in about 100 bytes each.
-const KEPT: usize = 16;
+/// Places that are kept while nothing is waited for, in about 300 bytes each.
+const KEPT: usize = 8;
 
 /// Futures by their keys, one each. Has as many places as there were futures at a time.
 pub(super) struct Waits<K, F> {
     places: Vec<Place<K, F>>,
-    /// Those without a future.
+    /// Those without a future; the one that was used last is taken first, for its memory is at hand.
     free: Vec<usize>,
     by_key: FxHashMap<K, usize>,
     /// Those whose futures have not been polled in here.
@@ -27,7 +27,7 @@ pub(super) struct Waits<K, F> {
 }
 
 struct Place<K, F> {
-    future: Option<Box<(K, F)>>,
+    future: Option<(K, F)>,
     mark: Arc<Mark>,
     /// That of the mark.
     waker: Waker,
@@ -79,7 +79,7 @@ impl<K: Copy + Eq + Hash, F: Future + Unpin> Waits<K, F> {
     pub(super) fn push(&mut self, key: K, future: F) {
         let at = self.free.pop().unwrap_or_else(|| self.add_place());
         let place = &mut self.places[at];
-        place.future = Some(Box::new((key, future)));
+        place.future = Some((key, future));
         if !place.mark.is_set.swap(true, Ordering::AcqRel) {
             self.new.push(at);
         }
@@ -125,7 +125,7 @@ impl<K: Copy + Eq + Hash, F: Future + Unpin> Waits<K, F> {
         // One that is no more may have been woken.
         let place = self.places.get_mut(at)?;
         place.mark.is_set.swap(false, Ordering::AcqRel);
-        let (key, future) = &mut **place.future.as_mut()?;
+        let (key, future) = place.future.as_mut()?;
         let mut context = Context::from_waker(&place.waker);
         match Pin::new(future).poll(&mut context) {
             Poll::Ready(output) => Some((*key, output)),
