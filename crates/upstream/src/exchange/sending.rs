@@ -22,10 +22,6 @@ pub struct Sending {
     state: State,
 }
 
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly all are direct: a box would be memory for each request"
-)]
 enum State {
     New,
     /// Over a connection of HTTP/1.1 that was there.
