@@ -1,5 +1,5 @@
-//! What people write for altway in TOML, plans and configurations alike: where each value stands, which
-//! word was meant, and files that one file names.
+//! Reader of TOML that people write for altway, plans and configurations alike: the place of each value, the
+//! word that was meant, and files that one file names.
 //!
 //! Pure: text in, values out; files are read by the caller. Left to others: what the keys mean (`record`
 //! for plans of the lab, `config` for servers).
@@ -28,8 +28,8 @@ pub use words::{UnknownWord, did_you_mean, nearest};
 /// A file that another file names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
-    /// What it is called from now on, in messages and where it names files itself.
+    /// Name of the file in messages, and the base of the paths that the file itself names.
     pub name: String,
-    /// What is in it.
+    /// Text of the file.
     pub text: String,
 }

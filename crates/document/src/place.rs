@@ -1,10 +1,10 @@
-//! Where something stands in a text.
+//! Places of values in a text.
 
 use crate::tree::{Tree, Value, parse};
 use std::fmt;
 use toml::de::DeValue;
 
-/// Where something stands: a file, a line and a column, both from 1.
+/// Place of a value: a file, a line and a column, both from 1.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     /// The file's name; `None`: the text that the reader began with, which has none.

@@ -13,7 +13,7 @@ pub type Value<'t> = Spanned<DeValue<'t>>;
 /// A fault of syntax.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Syntax {
-    /// What is wrong, in a sentence without a full stop.
+    /// The fault, in a sentence without a full stop.
     pub message: String,
     /// The bytes that are meant.
     pub span: Range<usize>,

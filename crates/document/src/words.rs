@@ -26,9 +26,9 @@ pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) ->
 /// A text that is none of the words that it should be one of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownWord {
-    /// What was found.
+    /// The word that was found.
     pub found: String,
-    /// What it should name, with its article: `a topology`.
+    /// Thing that the word should name, with its article: `a topology`.
     pub what: &'static str,
     /// The words that there are.
     pub known: &'static [&'static str],
@@ -41,7 +41,7 @@ impl UnknownWord {
         did_you_mean(&self.found, self.known.iter().copied())
     }
 
-    /// What is wrong, without the question after the nearest word.
+    /// Returns the fault in a sentence, without the question after the nearest word.
     #[must_use]
     pub fn sentence(&self) -> String {
         let known = match self.known {
