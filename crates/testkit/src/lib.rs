@@ -1,4 +1,4 @@
-//! What tests of several crates share. Nothing that ships depends on it.
+//! Tools that tests of several crates share. Nothing that ships depends on it.
 //!
 //! [`uml`] runs a program under a kernel of its own. Left to others: what is run there, and what it
 //! should say.

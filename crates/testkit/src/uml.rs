@@ -22,7 +22,7 @@ use tempfile::TempDir;
 /// The program that is the kernel.
 const KERNEL: &str = "/usr/bin/linux.uml";
 
-/// Where Debian keeps its modules, below a folder for each version.
+/// Folder in which Debian keeps the kernel's modules, with a subfolder for each version.
 const MODULES: &str = "/usr/lib/uml/modules";
 
 /// The modules that a network between namespaces takes, with netem, each after those it needs.
@@ -37,7 +37,7 @@ const NEEDED: [&str; 5] = [
 /// Tells the first process the folder that it shares with the test.
 const FOLDER: &str = "ALTWAY_UML_FOLDER";
 
-/// Where that folder is mounted: a place that every system has, and that no program here needs.
+/// Mount point of that folder: a directory that every system has, and that no program here needs.
 const SHARED: &str = "/mnt";
 
 /// Repairs what this kernel does on processors with large registers; see the file itself.
@@ -55,12 +55,12 @@ pub struct Kernel {
     arguments: Vec<String>,
 }
 
-/// What a command under that kernel did.
+/// Result of a command under that kernel.
 #[derive(Debug)]
 pub struct Ran {
     /// Its exit code.
     pub status: i32,
-    /// What it wrote to either of its outputs.
+    /// Output of the command, standard output and standard error together.
     pub output: String,
 }
 
@@ -127,13 +127,13 @@ impl Kernel {
     }
 }
 
-/// Whether this process is the first of another kernel.
+/// Returns true if this process is the first of another kernel.
 #[must_use]
 pub fn is_init() -> bool {
     std::process::id() == 1 && std::env::var_os(FOLDER).is_some()
 }
 
-/// What the first process does; to be called when [`is_init`] says so, before anything else.
+/// Runs the first process of that kernel; to be called when [`is_init`] returns true, before anything else.
 pub fn init() -> ! {
     let folder = std::env::var(FOLDER).unwrap_or_default();
     if let Err(error) = prepare(&folder).and_then(|()| run_command()) {
