@@ -66,7 +66,7 @@ impl Bandwidth {
         self.0.get()
     }
 
-    /// How much passes in `time`, rounded down; saturates at [`DataSize::MAX`].
+    /// Returns the data that passes in `time`, rounded down; saturates at [`DataSize::MAX`].
     ///
     /// ```
     /// use altway_units::{Bandwidth, DataSize};

@@ -58,8 +58,8 @@ impl Add for DataSize {
     }
 }
 
-/// How long the data takes at that rate, to the next nanosecond up (the last bit must have passed);
-/// saturates at [`Duration::MAX`].
+/// Time that the data takes at that rate, rounded up to the next nanosecond (the last bit must have
+/// passed); saturates at [`Duration::MAX`].
 impl Div<Bandwidth> for DataSize {
     type Output = Duration;
 

@@ -46,7 +46,7 @@ pub fn format(duration: Duration) -> String {
 /// For `#[serde(with = "altway_units::duration")]`.
 ///
 /// # Errors
-/// What the serializer says.
+/// The serializer's own errors.
 pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&format(*duration))
 }

@@ -1,4 +1,4 @@
-//! Why a text is not a quantity.
+//! Reasons why a text is not a quantity.
 
 /// A text that is not the quantity it should be; says what was found and what would do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

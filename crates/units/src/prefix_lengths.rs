@@ -1,9 +1,9 @@
-//! How many leading bits of an address count, for each family.
+//! Number of leading bits of an address that count, for each family.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// How many leading bits of an address tell one client from another, for each family.
+/// Number of leading bits of an address that tell one client from another, for each family.
 ///
 /// Default: 32 bits of IPv4, for one address is all that most clients have, and 48 of IPv6, for that is
 /// what a site is assigned at most (RFC 6177 section 2): whoever has it can use any address in it.

@@ -2,7 +2,7 @@
 
 use crate::ParseError;
 
-/// How one quantity is written.
+/// Written form of one quantity: its units and an example.
 pub(crate) struct Grammar {
     pub(crate) quantity: &'static str,
     pub(crate) example: &'static str,
