@@ -26,7 +26,8 @@ pub struct Status {
     pub since: u64,
     /// Seconds since 1970 when this was told.
     pub now: u64,
-    /// Whether the kernel holds the process to the files of its configuration: `on`, `off`, or `unavailable`.
+    /// State of the sandbox, in which the kernel holds the process to the files of its configuration: `on`, `off`, or
+    /// `unavailable`.
     pub sandbox: String,
     /// The kernel's figures of the process.
     pub process: ProcessStatus,
@@ -224,7 +225,7 @@ pub struct ClientStatus {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ClassStatus {
-    /// Its name, such as `chromium-windows`.
+    /// Name of the class, such as `chromium-windows`.
     pub class: String,
     /// Addresses that are known.
     pub clients: usize,
@@ -242,7 +243,7 @@ pub struct ClassStatus {
 pub struct CertificateStatus {
     /// The names that it is for.
     pub names: Vec<String>,
-    /// Its last second, since 1970; missing where it can't be read.
+    /// End of the certificate's validity, in seconds since 1970; missing where it can't be read.
     pub not_after: Option<u64>,
 }
 

@@ -10,11 +10,11 @@ pub type Upstreams = Arc<dyn Fn() -> Vec<UpstreamStatus> + Send + Sync>;
 /// The figures of a server behind a proxy, since the server began or its configuration was last read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UpstreamStatus {
-    /// Its group: the site and the path of the route.
+    /// The server's group: the site and the path of the route.
     pub pool: String,
     /// The server, as it is configured.
     pub server: String,
-    /// Whether it is given requests.
+    /// True if the server is given requests.
     pub healthy: bool,
     /// Requests that it was given, those that were sent again included.
     pub requests: u64,
