@@ -1,4 +1,4 @@
-//! Why the sites of a configuration can't be served.
+//! Reasons why the sites of a configuration can't be served.
 
 use crate::{SecretError, UploadFolderError};
 use altway_serve::InvalidFilesOptions;

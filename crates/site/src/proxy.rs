@@ -102,7 +102,8 @@ fn client_certificate(proxy: &ProxyPlan) -> Result<Option<ClientCertificate>, Er
     Ok(Some(read))
 }
 
-/// What of a route with `proxy` could not be used: the key that names it, and why. Opens files, and connects to nobody.
+/// Returns the faults of a route with `proxy`: the key that names each, and its error. Opens files, and connects to
+/// nobody.
 #[must_use]
 pub fn check(proxy: &ProxyPlan) -> Vec<(&'static str, Error)> {
     let mut faults = Vec::new();

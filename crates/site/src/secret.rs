@@ -13,7 +13,7 @@ pub enum SecretError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the read.
         source: io::Error,
     },
     /// The variable is not there.

@@ -1,7 +1,7 @@
 //! Routes that store files of clients: PUT under the name that the path ends with, POST of forms.
 //!
-//! What decides names, dispositions and progress is pure and stands in modules of its own; the work on the disk is done
-//! on threads of the folder. A file gets its name when it is whole and on the disk, in one step.
+//! Decisions on names, dispositions and progress are pure and stand in modules of their own; the work on the disk is
+//! done on threads of the folder. A file gets its name when it is whole and on the disk, in one step.
 
 mod content;
 mod disk;

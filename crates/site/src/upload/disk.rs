@@ -25,7 +25,7 @@ impl Disk {
     /// not.
     ///
     /// # Errors
-    /// What `work` says; also where no thread can be started, or it panics.
+    /// Errors of `work`; also where no thread can be started, or `work` panics.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,

@@ -33,7 +33,7 @@ impl Disposition {
     /// Reads the value of a part's Content-Disposition.
     ///
     /// # Errors
-    /// It is not form-data, breaks the syntax, or gives a parameter twice.
+    /// The value is not form-data, breaks the syntax, or gives a parameter twice.
     pub(crate) fn parse(value: &[u8]) -> Result<Self, BadDisposition> {
         let mut cursor = Cursor(value);
         if !cursor.token().eq_ignore_ascii_case(b"form-data") {

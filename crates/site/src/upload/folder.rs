@@ -262,7 +262,7 @@ pub(crate) fn check_free(place: &Place, replace: bool) -> Result<(), Refusal> {
     }
 }
 
-/// Whether the name is taken.
+/// Returns true if the name is taken.
 pub(crate) fn is_there(place: &Place) -> bool {
     place.folder.symlink_metadata(&place.name).is_ok()
 }

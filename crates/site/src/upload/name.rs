@@ -9,7 +9,7 @@ const DEVICES: [&str; 4] = ["CON", "PRN", "AUX", "NUL"];
 /// Devices of Windows that have a number from 0 to 9 behind their name.
 const NUMBERED_DEVICES: [&str; 2] = ["COM", "LPT"];
 
-/// Why a name can't be one of a stored file.
+/// Reason why a name can't be one of a stored file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BadName {
     #[error("a name is empty")]
@@ -30,17 +30,17 @@ pub(crate) enum BadName {
 /// are left out.
 ///
 /// # Errors
-/// What remains is none that a file can be stored under.
+/// The remaining name is none that a file can be stored under.
 pub(crate) fn without_folders(sent: &str) -> Result<&str, BadName> {
     let name = sent.rsplit(['/', '\\']).next().unwrap_or_default();
     check(name).map(|()| name)
 }
 
-/// Whether a file, or a folder on the way to it, can have the name: it means one file wherever the folder is shared, is
-/// shown as it is, and is no hidden file.
+/// Checks that a file, or a folder on the way to it, can have the name: it means one file wherever the folder is
+/// shared, is shown as it is, and is no hidden file.
 ///
 /// # Errors
-/// It can not.
+/// The name is not allowed.
 pub(crate) fn check(name: &str) -> Result<(), BadName> {
     if name.is_empty() {
         return Err(BadName::Empty);

@@ -1,4 +1,4 @@
-//! Why an upload is not stored, as a client is told: a status and a sentence (RFC 9457).
+//! Reasons why an upload is not stored, as a client is told: a status and a sentence (RFC 9457).
 
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};

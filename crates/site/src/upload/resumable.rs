@@ -70,7 +70,7 @@ pub(super) fn announcement(fields: &HeaderMap, interim: Option<EarlyHints>) -> O
     interim.filter(|_| has_version)
 }
 
-/// Whether the client says that its content is all there is; `None`: it does not know of resumable uploads.
+/// Returns true if the client says that its content is all there is; `None`: it does not know of resumable uploads.
 ///
 /// # Errors
 /// The field is no boolean (RFC 9651 section 3.3.6).
@@ -156,12 +156,12 @@ impl Uploads {
         Ok(response)
     }
 
-    /// Whether one more upload can go on that its client is told of.
+    /// Returns true if one more upload can go on that its client is told of.
     pub(super) fn can_announce(&self, announcement: Option<&EarlyHints>) -> bool {
         announcement.is_some() && !self.0.incomplete.is_full()
     }
 
-    /// Tells the client where its upload can go on; whether it will hear that.
+    /// Tells the client where its upload can go on; returns true if the client will hear that.
     fn announce(&self, interim: Option<EarlyHints>, location: Option<&HeaderValue>) -> bool {
         let Some((interim, location)) = interim.zip(location) else {
             return false;
