@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// A run, computed.
 pub(crate) struct Analysis<'a> {
     pub(crate) run: Run<'a>,
-    /// How its cells are judged.
+    /// Judge of the cells' comparisons.
     pub(crate) judge: Judge,
     /// The protocol that the others are held against: the plan's first.
     pub(crate) baseline: Protocol,
@@ -59,7 +59,7 @@ pub(crate) struct Arm<'a> {
 /// One protocol against the baseline in one cell.
 pub(crate) struct Pairing<'a> {
     pub(crate) comparison: Comparison,
-    /// How the comparison's interval was made.
+    /// Method by which the comparison's interval was made.
     pub(crate) method: Method,
     /// The transfers of each pair: baseline, other.
     pub(crate) pairs: Vec<(&'a Sample, &'a Sample)>,
@@ -77,13 +77,13 @@ pub(crate) struct Series {
     pub(crate) crossings: BTreeMap<Protocol, Crossing>,
 }
 
-/// What a series says about the place from which one protocol is faster.
+/// Result of a series on the place from which one protocol is faster.
 pub(crate) enum Crossing {
-    /// What the falling fit found.
+    /// Crossover by the falling fit.
     Fitted {
         /// Place where the difference changes its sign.
         zero: Crossover,
-        /// From where on the other protocol's lead is more than the margin.
+        /// Place from which on the other protocol's lead is more than the margin.
         lead: Crossover,
     },
     /// The fit has a crossing, but on the wrong side of it a cell's whole interval contradicts it:
@@ -289,7 +289,7 @@ pub(crate) fn micros(sample: &Sample) -> Option<f64> {
     Some(time as f64)
 }
 
-/// What both measured in the same blocks.
+/// Pairs the transfers of both that were measured in the same blocks.
 fn pairs<'a>(baseline: &Arm<'a>, other: &Arm<'a>) -> Vec<(&'a Sample, &'a Sample)> {
     let of_block: BTreeMap<u32, &Sample> = baseline
         .valid
@@ -362,7 +362,7 @@ fn crossing(
     })
 }
 
-/// What a series says to whoever looks for a crossover.
+/// Returns the points of a series in which a crossover is sought.
 pub(crate) fn points(
     cells: &[CellResult<'_>],
     indices: &[usize],

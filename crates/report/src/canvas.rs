@@ -23,7 +23,7 @@ pub(crate) const GRID: RGBColor = RGBColor(0xe3, 0xe6, 0xea);
 
 /// The whole picture or a part of it.
 pub(crate) type Area<B> = DrawingArea<B, Shift>;
-/// What drawing on a backend gives.
+/// Result of drawing on a backend.
 pub(crate) type Drawn<B, T = ()> =
     Result<T, DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
 
@@ -32,7 +32,7 @@ pub(crate) trait Drawing {
     fn draw<B: DrawingBackend>(&self, paper: &Area<B>) -> Drawn<B>;
 }
 
-/// How an ink looks: by colour (Okabe and Ito's, told apart by colour-blind readers), and again by
+/// Look of an ink: its colour (Okabe and Ito's, told apart by colour-blind readers), and again its
 /// dash and marker.
 pub(crate) struct Look {
     pub(crate) color: RGBColor,
@@ -151,7 +151,7 @@ pub(crate) fn paint(
     Ok((svg, png))
 }
 
-/// How many pixels wide a text of a style is.
+/// Returns the width of a text in a style, in pixels.
 pub(crate) fn width_of(text: &str, style: &TextStyle<'_>) -> i32 {
     let layout = style.font.layout_box(text);
     layout.map_or(0, |((left, _), (right, _))| right - left)

@@ -31,33 +31,33 @@ use sides::Side;
 pub struct Named<'a> {
     /// As its user knows it: its folder.
     pub name: &'a str,
-    /// What it left behind.
+    /// Records of the run.
     pub run: Run<'a>,
 }
 
 /// One environment (A) held against another (B). Differences and changes are of B against A.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Contrast {
-    /// What A is: a run, or a value of an axis.
+    /// Name of A: a run, or a value of an axis.
     pub a: String,
-    /// What B is.
+    /// Name of B.
     pub b: String,
-    /// In what else the two runs differ: version, machine, backend; empty for two parts of one run.
+    /// Other differences between the two runs: version, machine, backend; empty for two parts of one run.
     pub also_different: Vec<String>,
-    /// What both have, by everything but the delay, and each protocol against the first.
+    /// Series that both have, by everything but the delay, each protocol against the first.
     pub series: Vec<SeriesContrast>,
     /// Conditions that were measured in A alone.
     pub only_in_a: Vec<String>,
     /// Conditions that were measured in B alone.
     pub only_in_b: Vec<String>,
-    /// What follows, in sentences.
+    /// Conclusions, in sentences.
     pub findings: Vec<String>,
 }
 
 /// A protocol against the plan's first one over the delay, in both environments.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SeriesContrast {
-    /// What both have in common, in words.
+    /// Conditions that both have in common, in words.
     pub condition: String,
     /// The plan's first protocol.
     pub first: Protocol,
@@ -65,7 +65,7 @@ pub struct SeriesContrast {
     pub second: Protocol,
     /// The delays that both have, rising.
     pub cells: Vec<CellContrast>,
-    /// How times grow with the delay; `None` with fewer than two delays.
+    /// Growth of the times with the delay; `None` with fewer than two delays.
     pub growth_a: Option<Growth>,
     /// The same in B.
     pub growth_b: Option<Growth>,
@@ -75,10 +75,10 @@ pub struct SeriesContrast {
     pub crossover_a: Crossing,
     /// The same in B.
     pub crossover_b: Crossing,
-    /// How far the crossover lies from A to B, in ms; `None` when one of them has none.
+    /// Shift of the crossover from A to B, in ms; `None` when one of them has none.
     pub crossover_shift_ms: Option<Estimate>,
-    /// What transfers met on average, over the delays that both have; only that of which both
-    /// environments can tell.
+    /// Circumstances of the transfers on average, over the delays that both have; only those that both
+    /// environments record.
     pub circumstances: Vec<Circumstance>,
 }
 
@@ -98,16 +98,16 @@ pub struct Estimate {
 pub struct CellContrast {
     /// One-way delay.
     pub delay_us: u64,
-    /// Who is faster in A.
+    /// The faster protocol in A.
     pub a: CellSide,
-    /// Who is faster in B.
+    /// The faster protocol in B.
     pub b: CellSide,
-    /// By how much T second / T first is another one in B, in per cent: below 0, the second does
-    /// better there than in A.
+    /// Change of T second / T first from A to B, in per cent: below 0, the second does
+    /// better in B than in A.
     pub change_percent: Estimate,
     /// p of the rank-sum test of that change, after Benjamini–Hochberg over the series.
     pub p_adjusted: f64,
-    /// What the change is made of, in ms: set-up, first byte, transfer, and the whole.
+    /// Parts of the change, in ms: set-up, first byte, transfer, and the whole.
     pub parts: Vec<PartContrast>,
 }
 
@@ -135,18 +135,18 @@ pub struct CellSide {
 pub struct PartContrast {
     /// `set-up`, `first byte`, `transfer`, or `whole`.
     pub part: &'static str,
-    /// How much more the first protocol takes in B: what B's environment adds to it.
+    /// Time by which the first protocol takes longer in B: what B's environment adds to it.
     pub first_ms: Estimate,
-    /// How much more the second takes in B.
+    /// Time by which the second takes longer in B.
     pub second_ms: Estimate,
-    /// How much more the second takes beyond the first: below 0 it gains by B.
+    /// Time by which the second grows more than the first: below 0 it gains by B.
     pub lead_ms: Estimate,
     /// The part's share of the whole change of the lead, in per cent; the three add up to 100. `None`
     /// where the interval of the whole holds 0.
     pub share_percent: Option<f64>,
 }
 
-/// How much a millisecond of one-way delay costs, in ms.
+/// Cost of a millisecond of one-way delay, in ms.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Growth {
     /// The first protocol.
@@ -165,14 +165,14 @@ pub struct Crossing {
     pub at_ms: Option<Estimate>,
     /// From which delay on it is faster by more than 3 %, in the same way.
     pub lead_ms: Option<Estimate>,
-    /// Who is faster where, in a sentence.
+    /// Verdict on who is faster where, in a sentence.
     pub finding: String,
 }
 
-/// What transfers met on average; `None` where nobody can tell.
+/// A circumstance of transfers, on average; `None` where it is not recorded.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Circumstance {
-    /// What, with its unit.
+    /// Name of the circumstance, with its unit.
     pub name: &'static str,
     /// The first protocol in A.
     pub first_a: Option<f64>,

@@ -255,7 +255,7 @@ fn least_height(panel: &Panel) -> i32 {
     least.max(130 + row * rows)
 }
 
-/// How many panels stand side by side: fewer when their own columns would become too narrow.
+/// Returns how many panels stand side by side: fewer when their own columns would become too narrow.
 fn columns(figure: &Figure) -> usize {
     const BROAD: usize = 6;
     let broad = |panel: &Panel| {

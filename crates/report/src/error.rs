@@ -1,8 +1,8 @@
-//! Why a run can't be reported, or compared with another.
+//! Reasons why a run can't be reported, or compared with another.
 
 use altway_record::Protocol;
 
-/// Why a run can't be reported, or compared with another.
+/// Reason why a run can't be reported, or compared with another.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -13,7 +13,7 @@ pub enum Error {
         ordinal: u64,
         /// The cell found.
         cell: u32,
-        /// How many there are.
+        /// Number of cells that there are.
         cells: usize,
     },
     /// A sample of a protocol that the plan does not name.
@@ -27,17 +27,17 @@ pub enum Error {
     /// Two runs that do not measure the same thing.
     #[error("one run measures `{first}`, the other `{second}`: their times are of different kinds")]
     Scenarios {
-        /// What the first does.
+        /// Scenario of the first run.
         first: String,
-        /// What the second does.
+        /// Scenario of the second run.
         second: String,
     },
     /// Two runs whose plans don't begin with the same protocol.
     #[error("one run holds other protocols against {}, the other against {}", first.name(), second.name())]
     Baselines {
-        /// Of the first run.
+        /// Baseline of the first run.
         first: Protocol,
-        /// Of the second run.
+        /// Baseline of the second run.
         second: Protocol,
     },
     /// Two runs that hold different protocols against the same one.
@@ -49,7 +49,7 @@ pub enum Error {
     /// Two runs, or parts of one, that can't be held against each other.
     #[error("they have no measured cell in common: {differ}")]
     NoCommonCell {
-        /// What is different everywhere.
+        /// The conditions that are different everywhere.
         differ: String,
     },
     /// A run that has one value only of what it is to be compared by.
@@ -68,7 +68,7 @@ pub enum Error {
     Drawing {
         /// Name of the picture.
         name: String,
-        /// What the library said.
+        /// Message of the library.
         message: String,
     },
 }

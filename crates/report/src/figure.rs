@@ -1,4 +1,4 @@
-//! What a picture shows, apart from how it is drawn: its sentences, its axes and its numbers.
+//! Content of a picture, apart from its drawing: its sentences, its axes and its numbers.
 //!
 //! One figure is drawn twice, for files and print by plotters, and on the page as an interactive
 //! chart with a table behind it. So all that a reader may learn from a picture stands here, with
@@ -13,14 +13,14 @@ use std::ops::Range;
 pub struct Figure {
     /// Names its files and its place on the page: lower-case letters, digits and `-`.
     pub name: String,
-    /// What is seen, in a sentence without full stop.
+    /// The title: what is seen, in a sentence without full stop.
     pub title: String,
-    /// What follows from it, with the run's numbers: one to three sentences for readers who have not
+    /// The conclusion, with the run's numbers: one to three sentences for readers who have not
     /// read the manual.
     pub says: String,
-    /// How to read it: what lines, bands and marks are, and what was left out.
+    /// Directions for reading: what lines, bands and marks are, and what was left out.
     pub reading: String,
-    /// What the inks mean; empty when the panels say it themselves.
+    /// Meaning of each ink; empty when the panels say it themselves.
     pub legend: Vec<Key>,
     /// At least one.
     pub panels: Vec<Panel>,
@@ -31,7 +31,7 @@ pub struct Figure {
 /// An entry of a legend.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Key {
-    /// What marks of this meaning are drawn with.
+    /// Ink of the marks that have this meaning.
     pub ink: Ink,
     /// As `HTTP/3` or `20 Mbit/s`.
     pub name: String,
@@ -40,7 +40,7 @@ pub struct Key {
 /// Rows of texts under a head of as many.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Table {
-    /// What stands in the columns.
+    /// Headings of the columns.
     pub head: Vec<String>,
     /// The first column names the row.
     pub rows: Vec<Vec<String>>,
@@ -49,7 +49,7 @@ pub struct Table {
 /// One pair of axes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Panel {
-    /// What sets it apart from the others; empty when it is the only one.
+    /// Value that sets the panel apart from the others; empty when it is the only one.
     pub title: String,
     /// To the right.
     pub x: Axis,
@@ -62,19 +62,19 @@ pub struct Panel {
 /// An axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
-    /// What it measures, without its unit.
+    /// Name of the measured quantity, without its unit.
     pub name: String,
     /// As `ms` or `%`; empty for counts, and for places that are no quantity.
     pub unit: String,
     /// From its beginning to its end, both finite; above 0 when it is logarithmic.
     pub range: Range<f64>,
-    /// How places lie between the two.
+    /// Spacing of the places between the two ends.
     pub spacing: Spacing,
     /// Places worth naming, with their texts, in rising order.
     pub ticks: Vec<(f64, String)>,
 }
 
-/// How the places of an axis are spaced.
+/// Spacing of the places of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Spacing {
     /// Equal steps are equally far.
@@ -84,7 +84,7 @@ pub enum Spacing {
     Logarithmic,
 }
 
-/// What something is drawn with, by its meaning: the same for a protocol in every picture.
+/// Ink of a mark, by its meaning: the same for a protocol in every picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ink {
     /// A protocol.
@@ -93,18 +93,18 @@ pub enum Ink {
     Null(Protocol),
     /// One of an ordered lot, as of rates from slow to fast.
     Step {
-        /// Which, from 0.
+        /// Number of this one, from 0.
         at: usize,
-        /// Of how many.
+        /// Number of all of them.
         of: usize,
     },
     /// Text, zero lines, frames.
     Plain,
-    /// What lies behind: bands within which a difference does not matter.
+    /// Background: bands within which a difference does not matter.
     Faint,
 }
 
-/// What can stand in a panel; all places in the units of its axes.
+/// Mark that can stand in a panel; all places in the units of its axes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Mark {
     /// Values along x.
@@ -113,7 +113,7 @@ pub enum Mark {
     Tiles(Tiles),
     /// A filled outline, lightly: a band.
     Area {
-        /// What lies inside, for a tooltip.
+        /// Name of the area inside, for a tooltip.
         name: String,
         /// The ink, thinned.
         ink: Ink,
@@ -124,7 +124,7 @@ pub enum Mark {
     Bars(Vec<Bar>),
     /// A straight line.
     Rule {
-        /// What it marks; may be empty.
+        /// Name of the place that it marks; may be empty.
         name: String,
         /// The ink.
         ink: Ink,
@@ -146,7 +146,7 @@ pub enum Mark {
     },
 }
 
-/// Where a text stands along an axis, seen from its place.
+/// Position of a text along an axis, seen from its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Align {
     /// Towards smaller values: its end is at the place.
@@ -161,19 +161,19 @@ pub enum Align {
 /// Values of one kind along x.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// Whose they are: `HTTP/2`, `20 Mbit/s`.
+    /// Name of the series: `HTTP/2`, `20 Mbit/s`.
     pub name: String,
-    /// What y is: `median`, `difference`.
+    /// Meaning of y: `median`, `difference`.
     pub value: String,
-    /// What the intervals are: `95 % interval`; empty when there are none.
+    /// Meaning of the intervals: `95 % interval`; empty when there are none.
     pub interval: String,
     /// The ink.
     pub ink: Ink,
-    /// How values are drawn.
+    /// Form in which values are drawn.
     pub form: Form,
-    /// How their intervals are drawn.
+    /// Form in which their intervals are drawn.
     pub spread: Spread,
-    /// How far beside their places marks are drawn, in the unit of x, so that those of several
+    /// Distance of the marks from their places, in the unit of x, so that those of several
     /// series do not hide each other.
     pub aside: f64,
     /// The values, along x.
@@ -189,11 +189,11 @@ pub struct Datum {
     pub y: f64,
     /// From where to where it is uncertain, or spreads.
     pub interval: Option<(f64, f64)>,
-    /// Of how many transfers, or pairs of them, it is; `None` when that is of no interest.
+    /// Number of transfers, or of pairs of them, behind the value; `None` when that is of no interest.
     pub of: Option<usize>,
 }
 
-/// How the values of a series are drawn.
+/// Form in which the values of a series are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// A line.
@@ -208,7 +208,7 @@ pub enum Form {
     Specks,
 }
 
-/// How the intervals of a series are drawn.
+/// Form in which the intervals of a series are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Spread {
     /// Not at all.
@@ -225,11 +225,11 @@ pub enum Spread {
 /// The cells of a map, coloured from the ink of one protocol over white to that of another.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tiles {
-    /// Who is faster where a value is below 0.
+    /// The protocol that is faster where a value is below 0.
     pub below: Protocol,
-    /// Who is faster where a value is above 0.
+    /// The protocol that is faster where a value is above 0.
     pub above: Protocol,
-    /// What the values are: `difference of HTTP/3 (%)`.
+    /// Meaning of the values: `difference of HTTP/3 (%)`.
     pub value: String,
     /// From this size on the ink is full; above 0.
     pub limit: f64,
@@ -246,7 +246,7 @@ pub struct Tile {
     pub value: Option<f64>,
     /// True if the sign of the value is sure; else the cell is hatched.
     pub sure: bool,
-    /// What stands in it: short.
+    /// Text in the cell: short.
     pub text: String,
     /// The same at length, for a tooltip.
     pub note: String,
@@ -255,11 +255,11 @@ pub struct Tile {
 /// A span of x.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bar {
-    /// What happens meanwhile: `waiting for the first byte`.
+    /// Event that fills the time: `waiting for the first byte`.
     pub name: String,
     /// The ink.
     pub ink: Ink,
-    /// How much of the ink, above 0 up to 1.
+    /// Share of the ink, above 0 up to 1.
     pub strength: f64,
     /// The middle along y.
     pub y: f64,

@@ -11,12 +11,12 @@ use altway_stats::{
 /// Level of every interval that a report shows.
 pub(crate) const LEVEL: f64 = 0.95;
 
-/// How an interval was made.
+/// Method by which an interval was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
     /// Resamples of the pairs (BCa): too few pairs for anything better.
     Bootstrap,
-    /// Of the signed-rank test, at a number of pairs that was fixed beforehand.
+    /// Interval of the signed-rank test, at a number of pairs that was fixed beforehand.
     SignedRank,
     /// The same, wide enough for all looks of the plan's rule together.
     Looks,
@@ -60,7 +60,7 @@ impl Judge {
         }
     }
 
-    /// How to resample where a statistic has no test of its own.
+    /// Returns the resampling for a statistic that has no test of its own.
     pub(crate) fn bootstrap(&self) -> &Bootstrap {
         &self.bootstrap
     }
@@ -99,7 +99,7 @@ impl Judge {
         }
     }
 
-    /// What the intervals of all cells are, but for those with few pairs; for a note below a table.
+    /// Describes the intervals of all cells but those with few pairs; for a note below a table.
     pub(crate) fn note(&self) -> String {
         let of_the_test = "interval: of Wilcoxon's signed-rank test";
         match &self.looks {
@@ -111,7 +111,7 @@ impl Judge {
         }
     }
 
-    /// How the intervals are made, for a description of the method: continues `its 95 % interval`.
+    /// Says how the intervals are made, for a description of the method: continues `its 95 % interval`.
     pub(crate) fn in_words(&self) -> String {
         let looks = match &self.looks {
             None => String::new(),

@@ -52,7 +52,7 @@ pub use error::Error;
 pub use figure::Figure;
 pub use null_arm::{NullCheck, null_check};
 
-/// What a run left behind.
+/// Records of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Run<'a> {
     /// `manifest.json`.
@@ -79,7 +79,7 @@ pub struct Rendered {
 /// One picture, as data and drawn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Picture {
-    /// What it shows: its title, its sentences and its numbers.
+    /// Content of the picture: its title, its sentences and its numbers.
     pub figure: Figure,
     /// Width of both forms, in pixels.
     pub width: u32,
@@ -122,7 +122,7 @@ pub fn summary(run: &Run<'_>) -> Result<Vec<SummaryRow>, Error> {
 /// Draws a figure that is of no run: a model's map, the residuals of a fit.
 ///
 /// # Errors
-/// It can't be drawn.
+/// The figure can't be drawn.
 pub fn draw(figure: Figure) -> Result<Picture, Error> {
     draw::draw(figure)
 }

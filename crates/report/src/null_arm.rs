@@ -1,4 +1,4 @@
-//! What the null arms of a run, or of several, say together: whether their intervals can be believed.
+//! Joint verdict of the null arms of a run, or of several: can their intervals be believed?
 
 use crate::analysis::Analysis;
 use crate::judge::LEVEL;
@@ -7,7 +7,7 @@ use altway_record::Protocol;
 use altway_stats::NullArm;
 use serde::Serialize;
 
-/// How many cells' intervals say that a protocol differs from itself.
+/// Number of cells whose intervals say that a protocol differs from itself.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct NullCheck {
     /// The protocol that was held against itself.
@@ -34,7 +34,7 @@ impl NullCheck {
         })
     }
 
-    /// What several runs say together; `None` without any, or when they are not all of one protocol.
+    /// Adds the checks of several runs up; `None` without any, or when they are not all of one protocol.
     #[must_use]
     pub fn together(checks: &[Self]) -> Option<Self> {
         let first = checks.first()?;

@@ -69,7 +69,7 @@ pub(crate) fn short(found: &Crossover) -> String {
     }
 }
 
-/// How a run measures between the delays that leave a crossover open; `None` when none does.
+/// Says how a run measures between the delays that leave a crossover open; `None` when none does.
 pub(crate) fn narrowing(analysis: &Analysis<'_>) -> Option<String> {
     let crossings = analysis
         .series

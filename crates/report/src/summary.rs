@@ -33,7 +33,7 @@ pub(crate) fn rows(analysis: &Analysis<'_>) -> Vec<SummaryRow> {
     rows
 }
 
-/// What the null arm says of its cell.
+/// Returns the verdict of the null arm on its cell.
 fn null_verdict(pairing: Option<&Pairing<'_>>) -> &'static str {
     match pairing {
         None => "unclear",

@@ -101,7 +101,7 @@ pub(crate) fn description_rows(
     (head.map(str::to_owned).to_vec(), rows)
 }
 
-/// What a reader of the tables must know: the terms, the marks, what is missing.
+/// Lists what a reader of the tables must know: the terms, the marks, what is missing.
 pub(crate) fn notes(analysis: &Analysis<'_>) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     if !analysis.others.is_empty() && analysis.valid() > 0 {
@@ -135,7 +135,7 @@ pub(crate) fn notes(analysis: &Analysis<'_>) -> Vec<String> {
     notes
 }
 
-/// What the words for cells without a verdict say, each that stands somewhere.
+/// Explains the words for cells without a verdict, each that stands somewhere.
 fn undecided(analysis: &Analysis<'_>) -> Vec<String> {
     let pairings = || {
         let cells = analysis.cells.iter();

@@ -9,14 +9,14 @@ use altway_stats::{Crossover, MIN_PAIRS_FOR_VERDICT, Winner};
 /// Below this share of resamples with a crossing, the sentence says how few there were.
 pub(crate) const SURE_SHARE: f64 = 0.95;
 
-/// What a series says about one protocol against the baseline.
+/// Verdict of a series on one protocol against the baseline.
 pub(crate) struct Verdict<'a> {
     analysis: &'a Analysis<'a>,
     series: &'a Series,
     other: Protocol,
 }
 
-/// How many measured delays went to whom.
+/// Number of measured delays at which each side won.
 #[derive(Default)]
 struct Tally {
     first: usize,
@@ -253,8 +253,8 @@ impl<'a> Verdict<'a> {
     }
 }
 
-/// Who won a cell, for a table: a name, `tie`, or why there is no verdict. `unclear` stands only where
-/// the interval holds 0.
+/// Names the winner of a cell, for a table: a name, `tie`, or the reason why there is no verdict. `unclear` stands
+/// only where the interval holds 0.
 pub(crate) fn winner(pairing: &Pairing<'_>, baseline: Protocol, other: Protocol) -> &'static str {
     match Verdictless::of(pairing) {
         Some(Verdictless::FewPairs) => FEW_PAIRS_WORDS,
@@ -278,7 +278,7 @@ pub(crate) const FEW_PAIRS_WORDS: &str = "too few pairs";
 /// In tables, of cells whose difference is sure, and is hardly one.
 pub(crate) const LITTLE_WORDS: &str = "by little";
 
-/// Why a cell has neither a winner nor a tie.
+/// Reason why a cell has neither a winner nor a tie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdictless {
     /// Fewer pairs than a verdict takes, whatever their interval says.
@@ -321,12 +321,12 @@ pub(crate) fn findings(analysis: &Analysis<'_>) -> Vec<String> {
     sentences
 }
 
-/// What a report of rows alone can't tell.
+/// Note on all that a report of rows alone can't tell.
 const FROM_SAMPLES: &str = "Made from samples.csv alone, which does not tell which machine and altway measured it, by which plan, \
      what its scenario and named links were, and how many transfers were planned. Intervals are those of a \
      number of pairs that was fixed beforehand: where cells were left early they are too narrow.";
 
-/// What the run lacks, in sentences.
+/// Lists in sentences what the run lacks.
 pub(crate) fn gaps(analysis: &Analysis<'_>) -> Vec<String> {
     let mut sentences = Vec::new();
     if analysis.valid() == 0 {
@@ -366,7 +366,7 @@ pub(crate) fn gaps(analysis: &Analysis<'_>) -> Vec<String> {
     sentences
 }
 
-/// Which protocol's slowest transfers may be missing.
+/// Names the protocols whose slowest transfers may be missing.
 fn cut_off(analysis: &Analysis<'_>) -> Vec<String> {
     let sentence = |protocol: Protocol| {
         let count = analysis.timed_out(protocol);

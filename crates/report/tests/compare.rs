@@ -371,7 +371,7 @@ fn a_reference_of_other_conditions_is_refused() {
     );
 }
 
-/// What is told of the server's processor time, in the order of the columns.
+/// Returns the server's processor time, in the order of the columns.
 fn processor_time(a: &Environment, b: &Environment) -> Option<[Option<f64>; 4]> {
     let contrast = contrast(a, b).unwrap();
     let name = "processor time of the server (ms)";

@@ -1,4 +1,4 @@
-//! Whether the intervals that a report shows are worth their level: runs in which nothing differs.
+//! Tests of the level of a report's intervals, by runs in which nothing differs.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod support;

@@ -1,4 +1,4 @@
-//! What the pictures show of synthetic runs whose truth is known, and that they bear any plan.
+//! Tests that pictures show the known truth of synthetic runs, and that they bear any plan.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod support;

@@ -91,7 +91,7 @@ impl Axis {
         NAMES[self as usize]
     }
 
-    /// What the cell has there, in words.
+    /// Returns the cell's value on the axis, in words.
     pub(super) fn value(self, cell: &Cell) -> String {
         match self {
             Self::Topology => cell.topology.to_string(),

@@ -15,15 +15,15 @@ use std::collections::BTreeSet;
 /// One table of figures (A) beside another (B).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FiguresContrast {
-    /// What A is called.
+    /// Name of A.
     pub a: String,
-    /// What B is called.
+    /// Name of B.
     pub b: String,
-    /// What both have, by everything but the delay; where both have one topology each, over those.
+    /// Series that both have, by everything but the delay; where both have one topology each, over those.
     pub series: Vec<FiguresSeries>,
-    /// How many means stand in one of the two alone.
+    /// Number of means that stand in one of the two alone.
     pub unmatched: usize,
-    /// What follows, in sentences.
+    /// Conclusions, in sentences.
     pub findings: Vec<String>,
 }
 
@@ -44,7 +44,7 @@ pub struct FiguresSeries {
     pub crossovers_a_ms: Vec<f64>,
     /// The same in B.
     pub crossovers_b_ms: Vec<f64>,
-    /// What a millisecond of one-way delay costs in A, in ms: first and second protocol; `None` with fewer
+    /// Cost of a millisecond of one-way delay in A, in ms: first and second protocol; `None` with fewer
     /// than two delays.
     pub growth_a: Option<[f64; 2]>,
     /// The same in B.
@@ -267,7 +267,7 @@ fn places(found: &[f64]) -> String {
     }
 }
 
-/// How much B's slope is beyond A's, in per cent.
+/// Says by how much B's slope is above A's, in per cent.
 fn more(a: f64, b: f64) -> String {
     match a.abs() > f64::EPSILON {
         true => words::percent(100.0 * (b / a - 1.0)),

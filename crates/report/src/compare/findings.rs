@@ -1,5 +1,5 @@
-//! What a comparison says, in sentences: where the crossover lies, how the lead changes, and of which
-//! part of the time that is.
+//! Conclusions of a comparison, in sentences: where the crossover lies, how the lead changes, and from which
+//! part of the time that comes.
 
 use super::{CellContrast, Circumstance, Contrast, Estimate, PartContrast, SeriesContrast};
 use crate::words;
@@ -88,7 +88,7 @@ fn is_clear(cell: &CellContrast) -> bool {
     cell.p_adjusted < CLEAR && cell.change_percent.excludes_zero()
 }
 
-/// What the lead gains or loses by B, and in which part of the time, at the delay that matters most:
+/// Says what the lead gains or loses by B, and in which part of the time, at the delay that matters most:
 /// the one nearest to A's crossover, else to B's, else the one with the largest change.
 fn explained(series: &SeriesContrast) -> Option<String> {
     let cell = most_telling(series)?;

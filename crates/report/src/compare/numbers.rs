@@ -179,7 +179,7 @@ impl Estimate {
         }
     }
 
-    /// How far `to` lies above `from`, samples that are not paired.
+    /// Estimates how far `to` lies above `from`, samples that are not paired.
     fn of_shift(from: &[f64], to: &[f64]) -> Option<Self> {
         let found = shift(from, to, LEVEL)?;
         Some(Self::new(found.estimate, found.interval))
@@ -248,7 +248,7 @@ fn means(cell: &CellContrast) -> MeansAt {
     (cell.delay_us, [first[0], first[1], second[0], second[1]])
 }
 
-/// How to resample for the figures that only a comparison has.
+/// Returns the resampling for the figures that only a comparison has.
 fn resampled(analysis: &analysis::Analysis<'_>) -> Bootstrap {
     Bootstrap {
         resamples: RESAMPLES,

@@ -1,5 +1,5 @@
-//! What the time of a transfer is made of, and what it met on its way: the figures by which a
-//! difference between two environments is explained.
+//! Parts of the time of a transfer, and the circumstances that it met on its way: the figures by which a difference
+//! between two environments is explained.
 
 use altway_record::{Connection, Sample, Scenario};
 use std::collections::BTreeMap;
@@ -104,7 +104,7 @@ fn each(count: u64) -> Option<(f64, f64)> {
     Some((count as f64, 1.0))
 }
 
-/// What transfers met on average; `None` where it can't be said.
+/// Returns the mean of a circumstance over the transfers; `None` where no transfer tells it.
 pub(super) fn mean<'a>(met: Met, transfers: impl Iterator<Item = &'a Sample>) -> Option<f64> {
     let (sum, over) = transfers
         .filter_map(met)

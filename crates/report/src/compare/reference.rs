@@ -18,11 +18,11 @@ use std::collections::BTreeMap;
 /// A run beside reference figures.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReferenceContrast {
-    /// What both have, by everything but the delay, and each protocol against the first.
+    /// Series that both have, by everything but the delay, each protocol against the first.
     pub series: Vec<ReferenceSeries>,
-    /// How many conditions of the reference the run does not have.
+    /// Number of conditions of the reference that the run does not have.
     pub only_in_reference: Vec<String>,
-    /// What follows, in sentences.
+    /// Conclusions, in sentences.
     pub findings: Vec<String>,
 }
 
@@ -39,11 +39,11 @@ pub struct ReferenceSeries {
     pub cells: Vec<ReferenceCell>,
     /// From which delay on the second is faster, here.
     pub crossover_ms: Option<Estimate>,
-    /// Who is faster where, here, in a sentence.
+    /// Verdict on who is faster where, here, in a sentence.
     pub finding: String,
     /// Places where straight lines between the reference's means cross, in ms.
     pub reference_crossovers_ms: Vec<f64>,
-    /// What a millisecond of one-way delay costs here, in ms: first and second protocol, by the means of
+    /// Cost of a millisecond of one-way delay here, in ms: first and second protocol, by the means of
     /// the delays that both have; `None` with fewer than two.
     pub growth: Option<[f64; 2]>,
     /// The same in the reference.
@@ -124,7 +124,7 @@ pub fn compare_with_reference(
     })
 }
 
-/// What figures have in common, whoever measured them: topology, rate, loss, size.
+/// Condition that figures have in common, whoever measured them: topology, rate, loss, size.
 pub(super) type Condition = (String, Option<u64>, u32, u64);
 
 /// Means of both protocols by delay, in µs.

@@ -1,4 +1,4 @@
-//! What is held against what: which series of two runs, or of two parts of a run, belong together.
+//! Pairs of series that are held against each other, out of two runs or of two parts of a run.
 
 use super::axis::Axis;
 use crate::analysis::{Analysis, Series};
@@ -76,7 +76,7 @@ fn condition(cell: &Cell, ignored: &[Axis]) -> Cell {
     ignored.iter().fold(bare, |cell, axis| axis.without(cell))
 }
 
-/// What stands around the link and is one thing in the first run and another in the second; nothing
+/// Returns the axes around the link that have one value in the first run and another in the second; none
 /// when the runs have a series in common as they are.
 pub(super) fn apart(a: &Analysis<'_>, b: &Analysis<'_>) -> Vec<Axis> {
     let (of_a, of_b) = (Side::whole(a), Side::whole(b));
@@ -98,14 +98,14 @@ pub(super) fn apart(a: &Analysis<'_>, b: &Analysis<'_>) -> Vec<Axis> {
     Axis::AROUND_THE_LINK.into_iter().filter(differ).collect()
 }
 
-/// What a run has in the axes, which each have one value in it.
+/// Returns the run's values on the axes, which each have one value in it.
 pub(super) fn values(analysis: &Analysis<'_>, axes: &[Axis]) -> String {
     let cell = &analysis.cells[0].cell;
     let values: Vec<String> = axes.iter().map(|axis| axis.value(cell)).collect();
     values.join(", ")
 }
 
-/// What two series have in common, in words.
+/// Returns the words that two series have in common.
 pub(super) fn common_words(a: &Cell, b: &Cell) -> String {
     let of_b = words::series(b);
     let in_both = |part: &&str| of_b.split(" · ").any(|other| other == *part);
@@ -145,7 +145,7 @@ pub(super) fn check_alike(a: &Run<'_>, b: &Run<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Why two sides have no cell in common: the values that none of them shares with the other.
+/// Explains why two sides have no cell in common: by the values that none of them shares with the other.
 pub(super) fn nothing_in_common(a: &Side<'_, '_>, b: &Side<'_, '_>) -> Error {
     if a.series.is_empty() || b.series.is_empty() {
         return Error::NothingMeasured;

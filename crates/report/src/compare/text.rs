@@ -247,7 +247,7 @@ fn differences(series: &SeriesContrast) -> String {
     table(&title, &head, &rows) + &few
 }
 
-/// Who is faster in an environment, or why that is not said; marked where pairs are few.
+/// Names who is faster in an environment, or the reason why that is not said; marked where pairs are few.
 fn winner(side: &CellSide) -> String {
     let mark = if side.pairs < FEW_PAIRS { FEW } else { "" };
     let word = match side.winner.as_str() {
@@ -274,7 +274,7 @@ fn number(estimate: &Estimate, decimals: usize) -> String {
     }
 }
 
-/// What B's environment adds to each protocol, by the parts of the time.
+/// Table of the time that B's environment adds to each protocol, by the parts of the time.
 fn additions(series: &SeriesContrast) -> String {
     let names: Vec<&str> = parts_of(series).collect();
     let mut head = vec!["delay".to_owned()];
@@ -298,7 +298,7 @@ fn additions(series: &SeriesContrast) -> String {
     table("What B adds to each, in ms", &head, &rows)
 }
 
-/// What B adds to the second beyond what it adds to the first.
+/// Table of the time that B adds to the second beyond that which it adds to the first.
 fn leads(series: &SeriesContrast) -> String {
     let names: Vec<&str> = parts_of(series).collect();
     let mut head = vec!["delay".to_owned()];

@@ -1,4 +1,4 @@
-//! What stands between the axes.
+//! Drawing of the marks between the axes.
 
 use super::panel::{Pen, Place};
 use crate::canvas::{self, Drawn, GREY, INK, Look, Marker, look};

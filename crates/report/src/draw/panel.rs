@@ -32,7 +32,7 @@ impl Pen {
     }
 }
 
-/// What a panel's marks are drawn on.
+/// Coordinate system on which a panel's marks are drawn.
 pub(super) type Place = Cartesian2d<Plotted, Plotted>;
 
 /// An axis as plotters takes it.

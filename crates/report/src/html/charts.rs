@@ -1,4 +1,4 @@
-//! What makes the pictures on the page interactive: the figures as JSON, the chart library, the
+//! Parts that make the pictures on the page interactive: the figures as JSON, the chart library, the
 //! page's own script, and a policy under which a browser runs these two and loads nothing.
 //!
 //! Left to others: what a figure holds (`pictures`), and drawing it (`report.js`).
@@ -16,7 +16,7 @@ use serde_json::json;
 const LIBRARY: &str = include_str!("../../charts/plot.min.js");
 /// SHA-256 of [`LIBRARY`] in base64.
 const LIBRARY_SHA256: &str = "sWGjrKdhTDLsJ8gt8sOVMOEilCGrGsAvIcVbCKFDq+U=";
-/// What draws the figures with it.
+/// Script that draws the figures with the library.
 const SCRIPT: &str = include_str!("report.js");
 /// SHA-256 of [`SCRIPT`] in base64.
 const SCRIPT_SHA256: &str = "1T4hELcnBxJQPIou5iJU1Cwy42/x+A06Xs5gIM3ofIQ=";

@@ -1,4 +1,4 @@
-//! How to read the page, and which files hold what it was made of: for someone who has never seen one.
+//! Directions for reading the page, and the files that it was made of: for someone who has never seen one.
 
 use super::{escape, paragraph};
 use crate::analysis::Analysis;
@@ -17,7 +17,7 @@ pub(super) fn section(analysis: &Analysis<'_>) -> String {
     text + "</dl>\n</section>\n"
 }
 
-/// What lies beside the page in its folder.
+/// Returns the list of the files beside the page in its folder.
 pub(super) fn files() -> String {
     let files = [
         (

@@ -24,7 +24,7 @@ const PAIRS: [(Dim, Dim); 6] = [
     (Dim::Loss, Dim::Size),
     (Dim::Rate, Dim::Size),
 ];
-/// What maps can be laid over each other by.
+/// Quantities by which maps can be laid over each other.
 const LAYERS: [Dim; 4] = [Dim::Rate, Dim::Size, Dim::Loss, Dim::Delay];
 
 /// All maps of one protocol against the baseline.
@@ -34,7 +34,7 @@ pub(super) struct Atlas<'b> {
     pub(super) suffix: String,
     pub(super) x: Dim,
     pub(super) y: Dim,
-    /// What the maps of a group differ in.
+    /// Quantity in which the maps of a group differ.
     pub(super) layer: Option<Dim>,
     /// A cell for each place of x, rising, and of y.
     pub(super) columns: Vec<Cell>,
@@ -174,7 +174,7 @@ impl<'b> Atlas<'b> {
         self.groups.iter().flatten()
     }
 
-    /// What the map stands on, in words: `delay and loss`.
+    /// Names the two axes of the map: `delay and loss`.
     pub(super) fn ground(&self) -> String {
         format!("{} and {}", self.x.name(), self.y.name())
     }

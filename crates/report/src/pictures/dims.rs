@@ -29,7 +29,7 @@ impl Dim {
         }
     }
 
-    /// Of [`Self::place`].
+    /// Returns the unit of [`Self::place`].
     pub(super) fn unit(self) -> &'static str {
         match self {
             Self::Delay => "ms",
@@ -67,7 +67,7 @@ impl Dim {
         }
     }
 
-    /// How its places are spaced when something is sought between them.
+    /// Returns the scale by which something is sought between its places.
     pub(super) fn scale(self) -> Scale {
         match self {
             Self::Delay => Scale::Linear,
@@ -94,7 +94,7 @@ impl Dim {
         }
     }
 
-    /// Which of [`words::parts`] names it; the delay is none of them.
+    /// Returns the index of its name in [`words::parts`]; `None` for the delay, which is none of them.
     fn part(self) -> Option<usize> {
         match self {
             Self::Delay => None,
@@ -143,7 +143,7 @@ pub(super) fn varied(analysis: &Analysis<'_>) -> Vec<Dim> {
     Dim::ALL.into_iter().filter(differs).collect()
 }
 
-/// What sets the cells of a run apart, and what they have in common.
+/// Conditions that set the cells of a run apart, and those that they have in common.
 pub(super) struct Names {
     varying: [bool; PARTS],
     delays: bool,
@@ -165,7 +165,7 @@ impl Names {
         Self { varying, delays }
     }
 
-    /// What sets a cell apart, but for `except`: empty when there is nothing.
+    /// Names the conditions that set a cell apart, but for `except`: empty when there are none.
     pub(super) fn of(&self, cell: &Cell, except: &[Dim]) -> String {
         let left_out = |i: usize| except.iter().any(|dim| dim.part() == Some(i));
         let parts = words::parts(cell).into_iter().enumerate();
@@ -189,7 +189,7 @@ impl Names {
         }
     }
 
-    /// What all cells have in common, as a sentence: `All at 5 Mbit/s, 0 % loss and 1 MB.`
+    /// Names the conditions that all cells have in common, in a sentence: `All at 5 Mbit/s, 0 % loss and 1 MB.`
     pub(super) fn common(&self, cell: &Cell) -> String {
         let parts = words::parts(cell).into_iter().zip(words::telling(cell));
         let mut told: Vec<String> = parts

@@ -1,4 +1,4 @@
-//! Which share of transfers is done by which time, per cell: what medians hide.
+//! Share of transfers that are done by each time, per cell: what medians hide.
 
 use super::axes;
 use super::dims::Names;

@@ -7,7 +7,7 @@ use crate::words;
 use altway_record::Protocol;
 use altway_stats::Winner;
 
-/// How many cells went to whom, as the tables have it.
+/// Number of cells that each side won, as the tables have it.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Count {
     pub(super) first: usize,
@@ -84,7 +84,7 @@ pub(super) fn pairings<'b, 'r>(
     analysis.cells.iter().filter_map(of_cell)
 }
 
-/// What is to be said of one curve at length, and of many in numbers.
+/// Sums up the run: one curve at length, many in numbers.
 pub(super) fn overall(analysis: &Analysis<'_>, along_delay: bool) -> String {
     let one = |other: &Protocol| match analysis.series.as_slice() {
         [series] if along_delay => Verdict::new(analysis, series, *other).sentence(),

@@ -165,7 +165,7 @@ fn background(x: &Axis, y: &Axis, band: f64) -> [Mark; 2] {
     ]
 }
 
-/// What up and down mean: where there is room to say it.
+/// Notes that explain up and down, where there is room for them.
 fn directions(x: &Axis, y: &Axis, analysis: &Analysis<'_>) -> [Mark; 2] {
     let air = axes::span(y) / 60.0;
     let note = |at: f64, word: &str, align| Mark::Note {

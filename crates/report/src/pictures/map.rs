@@ -17,7 +17,7 @@ use altway_stats::{Point, Polyline};
 /// Differences below this, in per cent, never take a map's full colour.
 const LEAST_LIMIT: f64 = 5.0;
 
-/// What the hatching of a map's cells says.
+/// Meaning of the hatching of a map's cells.
 pub(super) const UNDECIDED: &str = "Hatched: undecided, neither a winner nor a tie within ±3 %.";
 
 pub(super) fn figure(analysis: &Analysis<'_>, atlas: &Atlas<'_>) -> Figure {

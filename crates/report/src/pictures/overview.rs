@@ -94,7 +94,7 @@ fn rows<'b>(analysis: &'b Analysis<'_>, curves: &Curves<'b, '_>, names: &Names) 
     rows
 }
 
-/// How often a protocol is faster at both ends of each quantity, and by how much at most.
+/// Says how often a protocol is faster at both ends of each quantity, and by how much at most.
 fn says(analysis: &Analysis<'_>, names: &Names, other: Protocol) -> String {
     let at_end = |dim: Dim, end: &CellResult<'_>| {
         let order = |result: &CellResult<'_>| dim.order(&result.cell);

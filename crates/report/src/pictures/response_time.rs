@@ -43,7 +43,7 @@ pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
     })
 }
 
-/// What the time of a transfer is, in the scenario of the plan.
+/// Describes the time of a transfer in the scenario of the plan.
 pub(super) fn compared_time(analysis: &Analysis<'_>) -> &'static str {
     match analysis.run.manifest.plan.scenario {
         Scenario::Download => "Time of a fetch to its last byte",

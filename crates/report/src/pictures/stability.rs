@@ -1,4 +1,4 @@
-//! How far single transfers stray from their protocol's median: can a user rely on it?
+//! Spread of single transfers around their protocol's median: can a user rely on it?
 
 use super::axes;
 use super::dims::{Curves, Names};

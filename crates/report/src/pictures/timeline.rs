@@ -12,7 +12,7 @@ use altway_record::{Protocol, Sample};
 
 /// Most requests that a panel shows.
 const MAX_REQUESTS: usize = 40;
-/// How much ink connecting, waiting and receiving get.
+/// Share of the ink that connecting, waiting and receiving get.
 const STRENGTHS: [f64; 3] = [0.2, 0.5, 1.0];
 const PHASES: [&str; 3] = ["connecting", "waiting for the first byte", "receiving"];
 
@@ -239,7 +239,7 @@ fn title(analysis: &Analysis<'_>, scene: &Scene<'_>, requests: usize) -> String 
     format!("{what}: {}", words::list(&protocols.collect::<Vec<_>>()))
 }
 
-/// How far ahead the last protocol is of the first, on the way and at the end.
+/// Says how far ahead the last protocol is of the first, on the way and at the end.
 fn says(scene: &Scene<'_>, names: &Names) -> String {
     let of_first = |one: &Shown<'_>| phases(one.requests[0]);
     let text = match scene.transfers.as_slice() {

@@ -44,14 +44,14 @@ pub(super) fn figure(analysis: &Analysis<'_>, atlas: &Atlas<'_>) -> Option<Figur
     })
 }
 
-/// How large the first protocol's region is, and whether it grows.
+/// Size of the first protocol's region, and its growth.
 pub(super) struct Finding {
     /// Without full stop.
     pub(super) title: String,
     pub(super) says: String,
 }
 
-/// What follows from the zero lines; `None` without any surface.
+/// Sums up the zero lines; `None` without any surface.
 pub(super) fn region(analysis: &Analysis<'_>, atlas: &Atlas<'_>) -> Option<Finding> {
     let name = analysis.baseline.name();
     let regions = |maps: &[Map<'_>]| -> Vec<Region> {
@@ -120,7 +120,7 @@ impl Region {
         format!("{share} at {}", self.name)
     }
 
-    /// How much larger `later` is: of the whole range, estimate and 95 % interval.
+    /// Returns by how much `later` is larger, as a share of the whole range: estimate and 95 % interval.
     fn growth(&self, later: &Self) -> (f64, (f64, f64)) {
         let pairs = self.shares.iter().zip(&later.shares);
         let differences: Vec<f64> = pairs.map(|(a, b)| b - a).collect();

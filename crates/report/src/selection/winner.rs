@@ -1,4 +1,4 @@
-//! Which policy had the shortest sessions, and whether that may be chance.
+//! The policy with the shortest sessions, and the test of whether its lead may be chance.
 //!
 //! The two policies with the least mean are compared transfer by transfer: in the same cell and block, over links
 //! with the same seed. The first is chosen because it came first, so that its lead is a little too large.

@@ -6,7 +6,7 @@ use crate::words::{self, PARTS};
 use altway_record::Cell;
 use serde_json::{Map, Value, json};
 
-/// What [`values`] names, in its order.
+/// Names of the [`values`], in their order.
 const NAMES: [&str; PARTS + 1] = [
     "rate",
     "loss",

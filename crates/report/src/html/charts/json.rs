@@ -13,11 +13,11 @@ const MAX_POINTS: usize = 20_000;
 /// However many series there are, each keeps so many.
 const LEAST_POINTS: usize = 12;
 
-/// How far a figure's distributions and single transfers are thinned.
+/// Limits to which a figure's distributions and single transfers are thinned.
 pub(super) struct Thinning {
     /// Points that can be left out, in all.
     all: usize,
-    /// How many of them each series keeps at most.
+    /// Number of these points that each series keeps at most.
     limit: usize,
     kept: usize,
 }
