@@ -42,13 +42,13 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 /// Time that it may take to write all times of the page down.
 const REPORT_LIMIT: Duration = Duration::from_secs(2);
 
-/// How often it is asked for them until then.
+/// Time between two requests for them until then.
 const ASK_PERIOD: Duration = Duration::from_millis(20);
 
 /// A page that a browser is to load, and how.
 #[derive(Debug, Clone)]
 pub struct PageLoad {
-    /// Which browser.
+    /// The browser.
     pub browser: Client,
     /// The name in the pages' URLs, whatever it is to others.
     pub host: String,

@@ -269,7 +269,7 @@ fn groups<'t>(transfers: impl Iterator<Item = &'t Transfer>) -> Vec<Group> {
     groups
 }
 
-/// What a transfer itself took: from its first request to the last byte.
+/// Returns the time of a transfer itself: from its first request to the last byte.
 fn time_of(rows: &[Sample]) -> Duration {
     let ends = rows
         .iter()

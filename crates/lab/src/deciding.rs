@@ -132,7 +132,7 @@ fn next_of_map(plan: &Plan, map: &[Cell], measured: &Measured) -> Vec<Cell> {
     }
 }
 
-/// When cells are looked at, and when one is known well enough.
+/// Rule for when cells are looked at, and when one is known well enough.
 #[derive(Debug, Clone)]
 pub(crate) struct Looks(Sequential);
 

@@ -1,11 +1,11 @@
-//! Why a run can't start, go on or be resumed.
+//! Reasons why a run can't start, go on or be resumed.
 
 use crate::BadLink;
 use altway_record::{Client, ManifestError, Protocol, ReconstructError, SampleError, Shard};
 use std::io;
 use std::path::PathBuf;
 
-/// What hinders a run. Whatever was measured before is in the run folder.
+/// Error that hinders a run. Whatever was measured before is in the run folder.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,7 +16,7 @@ pub enum Error {
         action: &'static str,
         /// The place.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The folder holds no run.
@@ -35,7 +35,7 @@ pub enum Error {
     Alone {
         /// The file with the rows.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: ReconstructError,
     },
     /// A cell that was chosen by its number is none of the plan's.
@@ -61,7 +61,7 @@ pub enum Error {
     Manifest {
         /// The place.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: ManifestError,
     },
     /// The run's rows can't be used.
@@ -69,7 +69,7 @@ pub enum Error {
     Samples {
         /// The place.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: SampleError,
     },
     /// The run was begun by another build, whose transfers can't be compared with this one's.
@@ -103,29 +103,29 @@ pub enum Error {
     /// A client of the plan is not there.
     #[error("the client `{client}` is not installed")]
     NoClient {
-        /// Which.
+        /// The client.
         client: Client,
     },
     /// A browser did not do what it was told.
     #[error("{browser} could not load the page")]
     Browser {
-        /// Which.
+        /// The browser.
         browser: Client,
-        /// What it said, or how it ended.
+        /// Message of the browser, or the manner of its end.
         source: io::Error,
     },
     /// A program does not speak what the plan measures.
     #[error("{program} speaks no {}", protocol.name())]
     Unspoken {
-        /// What it says of itself.
+        /// Version that the program prints.
         program: String,
-        /// What it should speak.
+        /// Protocol that it should speak.
         protocol: Protocol,
     },
     /// A client of a plan of policies can't hear what it is offered.
     #[error("{program} was built without alt-svc: it can't hear what a server offers")]
     Deaf {
-        /// What it says of itself.
+        /// Version that the program prints.
         program: String,
     },
     /// A server runs but does not answer.
@@ -133,7 +133,7 @@ pub enum Error {
     Silent {
         /// The name in the plan.
         server: String,
-        /// What it was asked over.
+        /// Protocol over which it was asked.
         protocol: Protocol,
     },
     /// A part of the plan has no cells.
@@ -151,7 +151,7 @@ pub enum Error {
         first: PathBuf,
         /// The one that does not fit.
         second: PathBuf,
-        /// What differs.
+        /// The difference.
         reason: String,
     },
     /// A link of the plan can't be.
@@ -163,9 +163,9 @@ pub enum Error {
     /// The binary's own `serve`, `load` or `certs` can't be started or failed.
     #[error("`{command}` failed: {reason}")]
     Process {
-        /// What was started.
+        /// Command that was started.
         command: String,
-        /// What it said or how it ended.
+        /// Message of the process, or the manner of its end.
         reason: String,
     },
     /// Too many transfers in a row did not count.
@@ -173,7 +173,7 @@ pub enum Error {
     Hopeless {
         /// Number of them.
         attempts: u32,
-        /// Why the last one did not count.
+        /// Reason why the last one did not count.
         fault: String,
     },
 }

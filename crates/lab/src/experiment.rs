@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Who runs the lab, and as what.
+/// Build, machine and rights with which the lab runs.
 #[derive(Debug, Clone)]
 pub struct Context {
     /// The altway binary, whose `serve`, `load` and `certs` are used.
@@ -25,22 +25,22 @@ pub struct Context {
     pub version: String,
     /// The commit it was built from.
     pub commit: Option<String>,
-    /// How it was built.
+    /// Options with which it was built.
     pub build: Build,
     /// The command line, for the manifest.
     pub command: Vec<String>,
-    /// What [`altway_emulate::enter`] gave.
+    /// Privilege that [`altway_emulate::enter`] returned.
     pub privilege: Privilege,
-    /// What is to move the packets of the links; `None` takes the first that this machine has.
+    /// Backend that is to move the packets of the links; `None` takes the first that this machine has.
     pub backend: Option<Backend>,
 }
 
-/// How a run ended.
+/// End of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// Every transfer was made (or given up after its last attempt).
     Complete,
-    /// It was asked to stop; what was measured is kept.
+    /// The run was asked to stop; what was measured is kept.
     Stopped,
 }
 

@@ -41,10 +41,10 @@ const MORE_SCHEMAS: [(&str, &str); 2] = [
     ),
 ];
 
-/// What an archive says of itself beside what the run does.
+/// Description of an archive, beside that of the run itself.
 #[derive(Debug, Clone)]
 pub struct Deposit {
-    /// Who measured: `Family, Given`, or the name of an organisation; at least one.
+    /// People who measured: `Family, Given`, or the name of an organisation; at least one.
     pub authors: Vec<String>,
     /// The data's licence by its SPDX identifier.
     pub license: String,
@@ -279,7 +279,7 @@ fn describe(
     Ok(text)
 }
 
-/// Who measured, and references to them.
+/// Returns the people who measured, and references to them.
 fn authors(deposit: &Deposit) -> (Vec<Value>, Vec<Value>) {
     let one = |(i, name): (usize, &String)| {
         let id = format!("#author-{i}");

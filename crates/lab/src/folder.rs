@@ -133,7 +133,7 @@ pub fn read_run(path: &Path) -> Result<(Manifest, Vec<Sample>), Error> {
     Ok((manifest, read_table(path.join(SAMPLES))?))
 }
 
-/// What a run made alone as well, without the right to write to it.
+/// Reads the transfers that a run made alone as well, without the right to write to it.
 pub(crate) fn read_alone(path: &Path) -> Result<Vec<Sample>, Error> {
     read_table(path.join(ALONE))
 }
@@ -205,7 +205,7 @@ pub(crate) fn plan_files(plan: &Plan) -> BTreeMap<String, Vec<u8>> {
 /// Writes the plan of a run beside it where that has none, as early runs have not.
 ///
 /// # Errors
-/// It can't be written.
+/// The file can't be written.
 pub fn write_missing_plan(folder: &Path, manifest: &Manifest) -> Result<(), Error> {
     match folder.join(RUN_PLAN).exists() {
         true => Ok(()),

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// How much is read at once; a transfer's rows are read together, so more where they are longer.
+/// Bytes that are read at once; a transfer's rows are read together, so more where they are longer.
 const CHUNK: u64 = 4 << 20;
 
 /// A run that is followed. It holds some numbers of each transfer, and none of its rows.
@@ -19,9 +19,9 @@ pub struct Follower {
     standing: Standing,
     /// The columns' line, with its end; empty before there was one.
     header: String,
-    /// How far the file was read: to the end of a whole transfer.
+    /// Position up to which the file was read: the end of a whole transfer.
     position: u64,
-    /// How much is read at once.
+    /// Bytes that are read at once.
     chunk: u64,
 }
 
@@ -41,7 +41,7 @@ impl Follower {
         })
     }
 
-    /// How the run stands now.
+    /// Reads the rows that are new, and returns the status of the run.
     ///
     /// # Errors
     /// The rows can't be read, or are damaged.

@@ -61,13 +61,13 @@ pub(crate) fn describe(network: &Emulation) -> Host {
     }
 }
 
-/// How the kernel chooses the frequency of the first processor.
+/// File that names the governor, which chooses the frequency of the first processor.
 const GOVERNOR: &str = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
 
-/// What the kernel tells the time by.
+/// File that names the kernel's clock source.
 const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
-/// What the firmware says of the machine, which names the hypervisor in a virtual one.
+/// Files in which the firmware describes the machine; they name the hypervisor in a virtual one.
 const DMI: [&str; 2] = [
     "/sys/class/dmi/id/sys_vendor",
     "/sys/class/dmi/id/product_name",

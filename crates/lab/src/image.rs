@@ -28,7 +28,7 @@ pub(crate) fn write(sink: &mut impl Write, size: DataSize) -> io::Result<()> {
     }
 }
 
-/// What an image without a filling takes.
+/// Returns the size of an image without a filling, in bytes.
 fn pixel_size() -> io::Result<u64> {
     let mut image = Vec::new();
     write_image(&mut image, 0, &mut fastrand::Rng::with_seed(0))?;
@@ -50,7 +50,7 @@ fn write_image(sink: &mut impl Write, filling: u64, random: &mut fastrand::Rng) 
     Ok(writer.finish()?)
 }
 
-/// What the next chunk takes of what is left, so that a last one has room for its frame.
+/// Returns how many of the bytes left the next chunk takes, so that a last one has room for its frame.
 fn next_chunk(left: u64) -> u64 {
     let rest = left.saturating_sub(CHUNK_LIMIT);
     if rest == 0 {

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// The rate up to which a link leaves its machine time for others.
 pub(crate) const SLOW: Bandwidth = Bandwidth::from_mbit(20).expect("more than 0");
 
-/// Why a link of a plan can't be.
+/// Fault in a link of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the link `{name}`: {what}")]
 pub struct BadLink {
@@ -24,7 +24,7 @@ pub struct BadLink {
 }
 
 impl BadLink {
-    /// What to do about it.
+    /// Returns a hint on how to mend it.
     #[must_use]
     pub fn hint(&self) -> &'static str {
         self.hint
@@ -43,14 +43,14 @@ struct Words {
     schedule: Schedule,
 }
 
-/// What the link of a cell goes through.
+/// Condition of a cell's link over time.
 #[derive(Debug, Clone)]
 pub(crate) struct LinkProfile {
     /// From the client to the server, from the start on.
     pub(crate) up: Config,
     /// From the server to the client, from the start on.
     pub(crate) down: Config,
-    /// What changes later.
+    /// Changes after the start.
     pub(crate) schedule: Schedule,
 }
 
@@ -76,7 +76,7 @@ impl LinkProfiles {
         Ok(profiles)
     }
 
-    /// What the link of `cell` goes through.
+    /// Returns the condition of the link of `cell` over time.
     ///
     /// # Panics
     /// The cell is of another plan.
@@ -114,7 +114,7 @@ impl Words {
         })
     }
 
-    /// What the axes and traces say of a direction.
+    /// Returns the configuration of a direction as the axes and traces have it.
     fn start(&self, cell: &Cell, way: usize) -> Config {
         let rate = match &self.traces[way] {
             Some(trace) => Rate::Trace(Arc::clone(trace)),

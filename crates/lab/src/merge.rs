@@ -11,7 +11,7 @@ struct Source {
     path: PathBuf,
     manifest: Manifest,
     samples: Vec<Sample>,
-    /// What was made alone as well.
+    /// Transfers that were made alone as well.
     alone: Vec<Sample>,
 }
 
@@ -75,7 +75,7 @@ pub fn merge(runs: &[PathBuf], parent: &Path) -> Result<RunFolder, Error> {
     Ok(folder)
 }
 
-/// How all of them went, one after the other; `None` if one of them was not concluded.
+/// Joins the conditions under which the sources ran, one after the other; `None` if one of them was not concluded.
 fn running(sources: &[Source]) -> Option<Running> {
     let parts = sources.iter().map(|source| source.manifest.running.clone());
     parts

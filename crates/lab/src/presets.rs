@@ -36,13 +36,13 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// What a program prints when asked for its version; its first line.
+/// Returns the first line that a program prints when asked for its version.
 pub(crate) fn version_of(program: &str, flag: &str) -> Option<String> {
     let said = ask(program, flag)?;
     said.lines().next().map(|line| line.trim().to_owned())
 }
 
-/// What a program prints, on whichever side.
+/// Returns all that a program prints, to standard output and standard error.
 pub(crate) fn ask(program: &str, flag: &str) -> Option<String> {
     let output = Command::new(find(program)?).arg(flag).output().ok()?;
     let both = [output.stdout, output.stderr].concat();

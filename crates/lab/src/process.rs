@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// How often a waiting lab looks whether it was asked to stop.
+/// Period at which a waiting lab looks whether it was asked to stop.
 pub(crate) const STOP_CHECK_PERIOD: Duration = Duration::from_millis(200);
 
 /// The most that is kept of what a process writes.
 pub(crate) const OUTPUT_LIMIT: u64 = 16 << 20;
 
-/// How a client's process ended.
+/// End of a client's process.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// By itself.
@@ -28,9 +28,9 @@ pub(crate) enum Outcome {
         /// Processor time from its start to its end.
         cpu: Option<Duration>,
     },
-    /// It was ended, for it did not end by itself.
+    /// Ended by the lab, for it did not end by itself.
     Overdue,
-    /// It was ended, for the run was asked to stop.
+    /// Ended by the lab, for the run was asked to stop.
     Stopped,
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// The most processes that a server may be; of more nothing is told.
 const MAX_PROCESSES: usize = 256;
 
-/// What a process has taken so far, threads that have ended included; also of one that has ended
+/// Returns the processor time of a process so far, threads that have ended included; also of one that has ended
 /// itself, as long as nobody has waited for it. `None` when it is gone.
 pub(crate) fn of_process(process: u32) -> Option<Duration> {
     let process = Pid::from_raw(i32::try_from(process).ok()?);
@@ -21,7 +21,7 @@ pub(crate) fn of_process(process: u32) -> Option<Duration> {
     Some(clock.now().ok()?.into())
 }
 
-/// What a process and each one that descends from it have taken so far.
+/// Processor time so far of a process and of each one that descends from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FamilyTime(BTreeMap<u32, Duration>);
 
@@ -35,7 +35,7 @@ impl FamilyTime {
         times.collect::<Option<_>>().map(Self)
     }
 
-    /// What was taken since `before`; `None` if processes came or went, for what those took is lost.
+    /// Returns the time taken since `before`; `None` if processes came or went, for what those took is lost.
     pub(crate) fn since(&self, before: &Self) -> Option<Duration> {
         if !self.0.keys().eq(before.0.keys()) {
             return None;

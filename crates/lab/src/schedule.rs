@@ -81,13 +81,13 @@ pub(crate) fn transfers_of(plan: &Plan, cell: &Cell, block: u32) -> Vec<Transfer
     arms.into_iter().map(one).collect()
 }
 
-/// What a generator decides; each kind draws numbers of its own.
+/// Purpose of a generator's numbers; each kind draws numbers of its own.
 pub(crate) enum Purpose {
     /// The order of the cells in a block.
     Order = 1,
     /// The order of the arms, and the link's seed.
     Cell = 2,
-    /// Which transfers are made alone as well, where others are made side by side.
+    /// The choice of transfers that are made alone as well, where others are made side by side.
     Alone = 3,
 }
 

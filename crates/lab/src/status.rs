@@ -1,4 +1,4 @@
-//! How a run stands, from its folder alone: what `altway lab watch` and `show` tell.
+//! Status of a run, from its folder alone: the figures that `altway lab watch` and `show` print.
 
 use crate::progress::{Pace, Times};
 use crate::schedule::id_of;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How a run stands.
+/// Status of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Status {
     /// The plan's name.
@@ -29,7 +29,7 @@ pub struct Status {
     pub cells: Vec<CellStatus>,
 }
 
-/// How a cell stands.
+/// Status of a cell.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CellStatus {
     /// The condition.
@@ -43,7 +43,7 @@ pub struct CellStatus {
 }
 
 impl Status {
-    /// What a manifest and its rows say.
+    /// Returns the status by a manifest and its rows.
     #[must_use]
     pub fn of(manifest: &Manifest, samples: &[Sample]) -> Self {
         let mut standing = Standing::new(manifest);
@@ -58,7 +58,7 @@ impl Status {
     }
 }
 
-/// What of a run's rows its status is made from: of each transfer some numbers, whatever its rows hold.
+/// Figures of a run's rows from which its status is made: of each transfer some numbers, whatever its rows hold.
 /// At most [`altway_record::MAX_TRANSFERS`] of them, and those that did not count.
 #[derive(Debug, Clone)]
 pub(crate) struct Standing {
@@ -108,7 +108,7 @@ impl Standing {
         self.last = Some((cell, arm, began));
     }
 
-    /// How the run stands.
+    /// Returns the status of the run at this moment.
     pub(crate) fn status(&self) -> Status {
         let mut scheduler = self.scheduler.clone();
         // Goes to where the run is: looks at cells only when there is enough to look at.

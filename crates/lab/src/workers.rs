@@ -104,12 +104,12 @@ impl<'scope> WorkerPool<'scope> {
         self.tasks.len()
     }
 
-    /// How many of them are at something.
+    /// Returns the number of workers that are at a transfer.
     pub(crate) fn under_way(&self) -> u32 {
         self.under_way
     }
 
-    /// Returns whether the run is to end.
+    /// Returns true if the run is to end.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed) || self.halt.load(Ordering::Relaxed)
     }

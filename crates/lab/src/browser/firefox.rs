@@ -22,7 +22,7 @@ const LOOK_PERIOD: Duration = Duration::from_millis(10);
 /// Time that a fall-back to TCP may be put off, in milliseconds: it would end what is measured.
 const NEVER: u32 = 600_000;
 
-/// What a new profile is told whatever is measured: exact times, no names but the server's, and nothing
+/// Settings of every new profile, whatever is measured: exact times, no names but the server's, and nothing
 /// that is not asked for. Marionette itself switches updates, reports and the like off.
 const PLAIN: &str = r#"user_pref("marionette.port", 0);
 user_pref("privacy.reduceTimerPrecision", false);
@@ -164,7 +164,7 @@ impl Firefox {
     }
 }
 
-/// What a message answers: `[1, id, error, result]`.
+/// Takes the result out of an answer, `[1, id, error, result]`.
 fn result(message: &mut Value) -> io::Result<Value> {
     let error = &message[2];
     if error.is_null() {

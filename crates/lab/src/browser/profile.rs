@@ -1,5 +1,5 @@
-//! What a browser keeps of a server from one start to the next, in its profile: the entries of `Alt-Svc` grow older
-//! by the time that passes between two sessions.
+//! Changes to a browser's profile, in which it keeps what it knows of a server from one start to the next: the
+//! entries of `Alt-Svc` grow older by the time that passes between two sessions.
 //!
 //! A browser can't be told what time it is, so the time that passes is taken from the dates at which its entries run
 //! out. Nothing else in the profile is touched, but Chromium's cache, which would answer in the server's place.

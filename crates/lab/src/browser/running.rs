@@ -119,7 +119,7 @@ impl Running {
         Err(io::Error::new(io::ErrorKind::TimedOut, late))
     }
 
-    /// How it ended, if it has.
+    /// Returns an error that says how the browser ended, if it has.
     pub(super) fn ending(&mut self) -> Option<io::Error> {
         let status = self.child.try_wait().ok()??;
         let log = fs::read(&self.log).unwrap_or_default();

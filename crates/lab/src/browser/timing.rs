@@ -1,4 +1,4 @@
-//! What a browser says of the requests of a page: Navigation Timing and Resource Timing, turned into
+//! A browser's measurements of the requests of a page, by Navigation Timing and Resource Timing, turned into
 //! records.
 //!
 //! Nothing is believed that can't be: times that run backwards or are no numbers, and answers out of a
@@ -15,7 +15,7 @@ pub(super) const EXPRESSION: &str = r#"JSON.stringify({
     .map((entry) => entry.toJSON()),
 })"#;
 
-/// What a browser measured of one page.
+/// Measurements that a browser made of one page.
 #[derive(Debug, Deserialize)]
 pub(super) struct Report {
     /// Time at which the page began, in milliseconds since 1970.
@@ -118,7 +118,7 @@ impl Entry {
         record
     }
 
-    /// Why its times can't be believed.
+    /// Returns the reason why the times can't be believed.
     fn fault(&self, total: Option<u64>) -> Option<String> {
         let cached = self.transfer_size == Some(0.0) && self.encoded_body_size > Some(0.0);
         if cached {
@@ -128,7 +128,7 @@ impl Entry {
         total.is_none().then(|| unknown.to_owned())
     }
 
-    /// Of a connection that was there before, start and end are the same.
+    /// Returns the time to connect; `None` for a connection that was there before, whose start and end are the same.
     fn connect_us(&self) -> Option<u64> {
         let time = micros(self.connect_end? - self.connect_start?)?;
         (time > 0).then_some(time)

@@ -26,7 +26,7 @@ impl Socket for TcpStream {
     }
 }
 
-/// How messages follow each other.
+/// Marks by which messages in a stream are told apart.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Framing {
     /// Each ends with a NUL: Chromium's, on a pipe.
