@@ -58,7 +58,7 @@ pub struct Kernel {
 /// Result of a command under that kernel.
 #[derive(Debug)]
 pub struct Ran {
-    /// Its exit code.
+    /// Exit code of the command.
     pub status: i32,
     /// Output of the command, standard output and standard error together.
     pub output: String,

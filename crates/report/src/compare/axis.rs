@@ -13,7 +13,7 @@ use std::str::FromStr;
 /// which they are compared, and the size, whose times have nothing to say of each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Axis {
-    /// Where the link is emulated.
+    /// Place at which the link is emulated.
     Topology,
     /// The server.
     Server,
@@ -28,12 +28,13 @@ pub enum Axis {
     /// Whether the server compresses its certificates.
     CertificateCompression,
     /// Whether setting a connection up is measured.
+    /// Choice whether setting a connection up is measured.
     Connection,
     /// Rate of the link.
     Rate,
     /// Room for waiting packets.
     Queue,
-    /// What else the link is like, by its name in the plan.
+    /// Further properties of the link, by its name in the plan.
     Link,
     /// Share of packets lost.
     Loss,

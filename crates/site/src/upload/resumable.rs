@@ -2,9 +2,9 @@
 //! created incomplete (`Upload-Complete: ?0`) gets a resource of its own, whose offset HEAD tells, to which PATCH
 //! appends and which DELETE takes away.
 //!
-//! What has arrived is a file without a name, held open: it is gone with the process, and after an hour without a
-//! request. A client of the draft's interop version hears of the resource while it sends, by the interim response 104:
-//! its upload can be resumed though it was to be complete with one request (`Upload-Complete: ?1`).
+//! Content that has arrived is a file without a name, held open: it is gone with the process, and after an hour
+//! without a request. A client of the draft's interop version hears of the resource while it sends, by the interim
+//! response 104: its upload can be resumed though it was to be complete with one request (`Upload-Complete: ?1`).
 
 use super::content::Content;
 use super::folder::{Place, Unnamed};
