@@ -1,4 +1,4 @@
-//! From rows to results: samples by cell and protocol, pairs compared, crossovers found. Everything
+//! Results out of rows: samples by cell and protocol, pairs compared, crossovers found. Everything
 //! that the tables, pictures and the page say is computed here, once.
 
 use crate::judge::{Judge, Method};
@@ -31,7 +31,7 @@ pub(crate) struct Analysis<'a> {
 /// One cell.
 pub(crate) struct CellResult<'a> {
     pub(crate) cell: Cell,
-    /// By protocol; every protocol of the plan is there.
+    /// Arms by protocol; every protocol of the plan is there.
     pub(crate) arms: BTreeMap<Protocol, Arm<'a>>,
     /// The other protocols against the baseline; absent without a pair.
     pub(crate) pairings: BTreeMap<Protocol, Pairing<'a>>,

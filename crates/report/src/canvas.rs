@@ -102,7 +102,7 @@ fn look_of(protocol: Protocol) -> Look {
     }
 }
 
-/// From dark violet to a green that still stands out on white: viridis without its light end.
+/// Colours from dark violet to a green that still stands out on white: viridis without its light end.
 fn step(at: usize, of: usize) -> RGBColor {
     const STOPS: [RGBColor; 4] = [
         RGBColor(0x44, 0x01, 0x54),

@@ -29,7 +29,7 @@ use sides::Side;
 /// A run and what to call it.
 #[derive(Debug, Clone, Copy)]
 pub struct Named<'a> {
-    /// As its user knows it: its folder.
+    /// Name by which its user knows it: its folder.
     pub name: &'a str,
     /// Records of the run.
     pub run: Run<'a>,
@@ -71,7 +71,7 @@ pub struct SeriesContrast {
     pub growth_b: Option<Growth>,
     /// Growth of the times in per cent over the delays that both have; `None` with fewer than two.
     pub grown: Option<Grown>,
-    /// From which delay on the second is faster.
+    /// Delay from which on the second is faster in A.
     pub crossover_a: Crossing,
     /// The same in B.
     pub crossover_b: Crossing,
@@ -157,13 +157,13 @@ pub struct Growth {
     pub difference: Estimate,
 }
 
-/// From which one-way delay on the second protocol is faster.
+/// One-way delay from which on the second protocol is faster.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Crossing {
     /// The delay in ms, with straight lines between the measured ones; its interval ends at measured
     /// delays, whatever lies between them. `None` when there is no such place.
     pub at_ms: Option<Estimate>,
-    /// From which delay on it is faster by more than 3 %, in the same way.
+    /// Delay from which on it is faster by more than 3 %, in the same way.
     pub lead_ms: Option<Estimate>,
     /// Verdict on who is faster where, in a sentence.
     pub finding: String,

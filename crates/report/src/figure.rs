@@ -22,7 +22,7 @@ pub struct Figure {
     pub reading: String,
     /// Meaning of each ink; empty when the panels say it themselves.
     pub legend: Vec<Key>,
-    /// At least one.
+    /// Panels of the figure, at least one.
     pub panels: Vec<Panel>,
     /// The numbers behind it.
     pub table: Table,
@@ -33,7 +33,7 @@ pub struct Figure {
 pub struct Key {
     /// Ink of the marks that have this meaning.
     pub ink: Ink,
-    /// As `HTTP/3` or `20 Mbit/s`.
+    /// Text beside the ink, such as `HTTP/3` or `20 Mbit/s`.
     pub name: String,
 }
 
@@ -51,11 +51,11 @@ pub struct Table {
 pub struct Panel {
     /// Value that sets the panel apart from the others; empty when it is the only one.
     pub title: String,
-    /// To the right.
+    /// Axis to the right.
     pub x: Axis,
-    /// Upwards.
+    /// Axis upwards.
     pub y: Axis,
-    /// From back to front.
+    /// Marks, from back to front.
     pub marks: Vec<Mark>,
 }
 
@@ -64,9 +64,9 @@ pub struct Panel {
 pub struct Axis {
     /// Name of the measured quantity, without its unit.
     pub name: String,
-    /// As `ms` or `%`; empty for counts, and for places that are no quantity.
+    /// Unit, such as `ms` or `%`; empty for counts, and for places that are no quantity.
     pub unit: String,
-    /// From its beginning to its end, both finite; above 0 when it is logarithmic.
+    /// Beginning and end of the axis, both finite; above 0 when it is logarithmic.
     pub range: Range<f64>,
     /// Spacing of the places between the two ends.
     pub spacing: Spacing,
@@ -141,7 +141,7 @@ pub enum Mark {
         at: (f64, f64),
         /// The text.
         text: String,
-        /// On which side of the place it stands.
+        /// Side of the place on which the text stands.
         align: (Align, Align),
     },
 }
@@ -187,7 +187,7 @@ pub struct Datum {
     pub x: f64,
     /// The value.
     pub y: f64,
-    /// From where to where it is uncertain, or spreads.
+    /// Range in which the value is uncertain, or spreads.
     pub interval: Option<(f64, f64)>,
     /// Number of transfers, or of pairs of them, behind the value; `None` when that is of no interest.
     pub of: Option<usize>,
@@ -231,7 +231,7 @@ pub struct Tiles {
     pub above: Protocol,
     /// Meaning of the values: `difference of HTTP/3 (%)`.
     pub value: String,
-    /// From this size on the ink is full; above 0.
+    /// Size from which on the ink is full; above 0.
     pub limit: f64,
     /// The cells.
     pub tiles: Vec<Tile>,
@@ -265,7 +265,7 @@ pub struct Bar {
     pub y: f64,
     /// The breadth along y.
     pub breadth: f64,
-    /// From where to where.
+    /// Beginning and end along x.
     pub x: Range<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! By which interval a run's cells are judged: the number of pairs and the plan's rule for stopping
+//! Choice of the interval by which a run's cells are judged: the number of pairs and the plan's rule for stopping
 //! decide it (docs/decisions/0032), and everything that shows an interval says which it is.
 
 use crate::words;

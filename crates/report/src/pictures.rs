@@ -59,7 +59,7 @@ fn keys(protocols: impl Iterator<Item = Protocol>) -> Vec<Key> {
     protocols.map(key).collect()
 }
 
-/// At most `limit` of them, evenly spread, the first and last included.
+/// Returns at most `limit` of them, evenly spread, the first and last included.
 pub(crate) fn evenly<T>(all: Vec<T>, limit: usize) -> Vec<T> {
     let count = all.len();
     if count <= limit {

@@ -55,7 +55,7 @@ pub(crate) fn of_lead(found: &Crossover) -> String {
     }
 }
 
-/// For a title: `is faster from 47 ms one-way delay on`, `becomes faster between 0 and 25 ms one-way delay`.
+/// Phrase for a title: `is faster from 47 ms one-way delay on`, `becomes faster between 0 and 25 ms one-way delay`.
 pub(crate) fn short(found: &Crossover) -> String {
     match (bracket(found), found) {
         (Some(bracket), _) => format!("becomes faster between {bracket} one-way delay"),

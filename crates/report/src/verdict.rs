@@ -273,9 +273,9 @@ pub(crate) fn is_decided(pairing: &Pairing<'_>) -> bool {
     Verdictless::of(pairing).is_none()
 }
 
-/// In tables, of cells of too few pairs for any verdict.
+/// Word in tables for cells of too few pairs for any verdict.
 pub(crate) const FEW_PAIRS_WORDS: &str = "too few pairs";
-/// In tables, of cells whose difference is sure, and is hardly one.
+/// Word in tables for cells whose difference is sure, and is hardly one.
 pub(crate) const LITTLE_WORDS: &str = "by little";
 
 /// Reason why a cell has neither a winner nor a tie.
@@ -389,7 +389,7 @@ fn suspects(analysis: &Analysis<'_>) -> Option<String> {
     check.map(|check| check.sentence())
 }
 
-/// That no cell's null arm does, or that it can't be told.
+/// Says that no cell's null arm differs, or that it can't be told.
 pub(crate) fn sound(analysis: &Analysis<'_>) -> Option<String> {
     let check = null_arm::of_analysis(analysis).filter(|check| check.flagged == 0);
     check.map(|check| check.sentence())

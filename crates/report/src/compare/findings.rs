@@ -35,7 +35,7 @@ pub(super) fn of(contrast: &Contrast) -> Vec<String> {
     sentences
 }
 
-/// From which delay on the second is faster in B instead of in A; nothing where one delay was measured.
+/// Says from which delay on the second is faster in B instead of in A; nothing where one delay was measured.
 fn crossover(series: &SeriesContrast) -> Option<String> {
     if series.growth_a.is_none() && series.growth_b.is_none() {
         return None;
@@ -62,7 +62,7 @@ fn crossover(series: &SeriesContrast) -> Option<String> {
     ))
 }
 
-/// In how many cells the lead is another one.
+/// Says in how many cells the lead is another one.
 fn changed(series: &SeriesContrast) -> String {
     let difference = format!(
         "{}'s difference from {}",

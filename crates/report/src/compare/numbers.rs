@@ -153,7 +153,7 @@ pub(super) fn place(crossing: &analysis::Crossing) -> Option<Estimate> {
     }
 }
 
-/// From where on a series' second protocol leads by more than the margin, in ms, if it does.
+/// Returns the delay from which on a series' second protocol leads by more than the margin, in ms, if it does.
 fn lead(crossing: &analysis::Crossing) -> Option<Estimate> {
     match crossing {
         analysis::Crossing::Fitted { lead, .. } => estimate_of(lead),

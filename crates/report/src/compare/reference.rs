@@ -37,7 +37,7 @@ pub struct ReferenceSeries {
     pub second: Protocol,
     /// The delays that both have, rising.
     pub cells: Vec<ReferenceCell>,
-    /// From which delay on the second is faster, here.
+    /// Delay from which on the second is faster, here.
     pub crossover_ms: Option<Estimate>,
     /// Verdict on who is faster where, here, in a sentence.
     pub finding: String,

@@ -6,7 +6,7 @@ use crate::{verdict, words};
 use altway_record::Protocol;
 use altway_stats::Winner;
 
-/// With more links than this the findings stand with their tables, and the page opens with a count.
+/// Number of links beyond which the findings stand with their tables, and the page opens with a count.
 pub(super) const MAX_FINDINGS: usize = 4;
 
 pub(super) fn section(analysis: &Analysis<'_>) -> String {

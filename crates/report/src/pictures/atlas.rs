@@ -9,7 +9,7 @@ use altway_stats::{
     Bootstrap, Grid, GridAxis, ZeroLine, ZeroLineOptions, smooth_zero_line, zero_line,
 };
 
-/// At most so many groups of maps are drawn, and so many maps in each.
+/// Maximum of groups of maps that are drawn, and of maps in each.
 const MAX_GROUPS: usize = 4;
 const MAX_LAYERS: usize = 6;
 /// About so many places of the fine grid between a map's cells.

@@ -61,7 +61,7 @@ pub(super) fn ordered(name: &str, texts: impl Iterator<Item = String>) -> Axis {
     }
 }
 
-/// From one end to the other.
+/// Returns the distance from one end to the other.
 pub(super) fn span(axis: &Axis) -> f64 {
     axis.range.end - axis.range.start
 }

@@ -17,7 +17,7 @@ pub(super) enum Dim {
 }
 
 impl Dim {
-    /// From the most natural x-axis on.
+    /// All quantities, the most natural x-axis first.
     pub(super) const ALL: [Self; 4] = [Self::Delay, Self::Loss, Self::Rate, Self::Size];
 
     pub(super) fn name(self) -> &'static str {

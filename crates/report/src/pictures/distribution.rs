@@ -59,7 +59,7 @@ fn legend(analysis: &Analysis<'_>) -> Vec<Key> {
     legend
 }
 
-/// In how many cells a protocol is ahead at the median, and in how many among the slowest tenth.
+/// Says in how many cells a protocol is ahead at the median, and in how many among the slowest tenth.
 fn says(analysis: &Analysis<'_>, cells: &[&CellResult<'_>]) -> String {
     let baseline = analysis.baseline;
     let ahead = |other: &Protocol| {

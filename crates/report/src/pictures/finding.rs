@@ -128,7 +128,7 @@ pub(super) fn extremes(analysis: &Analysis<'_>, names: &Names, other: Protocol) 
     )
 }
 
-/// With a capital letter.
+/// Returns the text with a capital letter.
 pub(super) fn capitalised(text: &str) -> String {
     let mut chars = text.chars();
     let first = chars.next().map(|c| c.to_uppercase().collect::<String>());

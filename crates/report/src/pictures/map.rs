@@ -75,7 +75,7 @@ pub(super) fn legend(protocols: impl Iterator<Item = Protocol>) -> Vec<Key> {
     protocols.map(key).collect()
 }
 
-/// From which difference on the colour is full: most cells stay below it, so that one does not pale all.
+/// Difference from which on the colour is full: most cells stay below it, so that one does not pale all.
 fn limit(maps: &[&Map<'_>], other: Protocol) -> f64 {
     let results = maps.iter().flat_map(|map| map.results.iter().flatten());
     let found = results.filter_map(|result| Some(difference(result.pairings.get(&other)?)));

@@ -165,7 +165,7 @@ fn growth_title(regions: &[Region], layer: Dim, name: &str) -> String {
     }
 }
 
-/// From the first to the last value of the layer, and whether each step on the way is sure.
+/// Describes the growth from the first to the last value of the layer, and says if each step on the way is sure.
 fn growth(regions: &[Region], layer: Dim) -> String {
     let (first, last) = (&regions[0], &regions[regions.len() - 1]);
     let (grown, (low, high)) = first.growth(last);
@@ -257,7 +257,7 @@ fn panel(analysis: &Analysis<'_>, atlas: &Atlas<'_>, names: &Names, maps: &[Map<
     }
 }
 
-/// From the first to the last measured place; ticks at what was measured while they do not crowd.
+/// Returns the axis from the first to the last measured place; ticks at what was measured while they do not crowd.
 fn axis(dim: Dim, cells: &[Cell]) -> Axis {
     let places: Vec<f64> = cells.iter().filter_map(|cell| dim.place(cell)).collect();
     let axis = axes::measured(dim.name(), dim.unit(), &places);
@@ -355,7 +355,7 @@ fn label(
     })
 }
 
-/// On which side of the lines who is faster, as most of the maps have it: `Below left of a line
+/// Says on which side of the lines who is faster, as most of the maps have it: `Below left of a line
 /// HTTP/2 is faster, above right HTTP/3`; empty when one protocol has every corner.
 fn sides(
     analysis: &Analysis<'_>,

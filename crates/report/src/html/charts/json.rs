@@ -74,7 +74,7 @@ fn can_be_thinned(series: &Series) -> bool {
     matches!(series.form, Form::Specks | Form::Steps)
 }
 
-/// At most `limit` of the points, evenly spread, the first and the last included.
+/// Returns at most `limit` of the points, evenly spread, the first and the last included.
 fn evenly(points: &[Datum], limit: usize) -> Vec<&Datum> {
     if points.len() <= limit {
         return points.iter().collect();
