@@ -16,16 +16,16 @@ use std::time::{Duration, Instant};
 /// that repeating won't mend.
 const HOPELESS_AFTER: u32 = 2 * ATTEMPTS;
 
-/// With several workers, cells of a block that are given out at once for each of them: a worker that is
+/// Cells of a block that are given out at once for each of several workers: a worker that is
 /// done waits for the others at the end.
 const CELLS_AT_ONCE: usize = 4;
 
 /// The table that rows are written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Destination {
-    /// With those of the run.
+    /// Table of the run.
     Run,
-    /// With those that were made alone, to be held against the run's.
+    /// Table of the transfers that were made alone, to be held against the run's.
     Alone,
 }
 

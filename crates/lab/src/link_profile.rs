@@ -46,9 +46,9 @@ struct Words {
 /// Condition of a cell's link over time.
 #[derive(Debug, Clone)]
 pub(crate) struct LinkProfile {
-    /// From the client to the server, from the start on.
+    /// Direction from the client to the server, at the start.
     pub(crate) up: Config,
-    /// From the server to the client, from the start on.
+    /// Direction from the server to the client, at the start.
     pub(crate) down: Config,
     /// Changes after the start.
     pub(crate) schedule: Schedule,

@@ -1,4 +1,4 @@
-//! In which order a plan's transfers are made.
+//! Order in which a plan's transfers are made.
 //!
 //! A randomised block design: a block visits every cell once, in random order, and in each cell
 //! makes one transfer with each protocol (and one more of the null arm), in random order, over links

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Task {
     pub(crate) transfer: Transfer,
-    /// From 1.
+    /// Number of the attempt, from 1.
     pub(crate) attempt: u32,
     /// Transfers that are under way in other workers.
     pub(crate) beside: u32,
@@ -32,7 +32,7 @@ pub(crate) struct Task {
 pub(crate) struct TaskResult {
     pub(crate) worker: usize,
     pub(crate) task: Task,
-    /// At least one, without their ordinal; `None` when it was stopped.
+    /// Rows of the transfer, at least one, without their ordinal; `None` when it was stopped.
     pub(crate) rows: Option<Vec<Sample>>,
     /// The time of the transfer with all around it.
     pub(crate) took: Duration,

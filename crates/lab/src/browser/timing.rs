@@ -135,7 +135,7 @@ impl Entry {
     }
 }
 
-/// By its name in ALPN (RFC 7301, RFC 9113 §3.2, RFC 9114 §3.1).
+/// Returns the protocol by its name in ALPN (RFC 7301, RFC 9113 §3.2, RFC 9114 §3.1).
 fn protocol(name: &str) -> Option<Protocol> {
     match name {
         "http/1.1" => Some(Protocol::H1),
