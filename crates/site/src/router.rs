@@ -1,4 +1,4 @@
-//! From a request's host and path to what answers it.
+//! Finding the site and the route of a request, by its host and path.
 
 use altway_config::{PathPattern, Site};
 use altway_serve::Dispatch;
@@ -9,9 +9,9 @@ use std::borrow::Cow;
 /// their order, of which the first that matches has the request.
 #[derive(Debug, Default)]
 pub struct Router {
-    /// By host names in lower case, and addresses as requests write them.
+    /// Sites by host names in lower case, and addresses as requests write them.
     exact: FxHashMap<Box<[u8]>, usize>,
-    /// By the part after `*.`.
+    /// Sites by the part after `*.`.
     wildcard: FxHashMap<Box<[u8]>, usize>,
     default: Option<usize>,
     sites: Vec<Routes>,

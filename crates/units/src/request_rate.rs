@@ -147,7 +147,7 @@ as_text!(RequestRate);
 pub enum RequestLimit {
     /// No limit.
     Off,
-    /// At most so many.
+    /// Limit to so many requests.
     Rate(RequestRate),
 }
 
