@@ -25,10 +25,9 @@ pub enum Axis {
     InitialWindow,
     /// The certificate that the server shows.
     Certificate,
-    /// Whether the server compresses its certificates.
+    /// Compression of the server's certificates.
     CertificateCompression,
-    /// Whether setting a connection up is measured.
-    /// Choice whether setting a connection up is measured.
+    /// The connection: a new one for each page, or one that is open.
     Connection,
     /// Rate of the link.
     Rate,
