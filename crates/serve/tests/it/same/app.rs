@@ -210,11 +210,7 @@ async fn failed() -> Result<&'static str, (StatusCode, &'static str)> {
     Err((StatusCode::BAD_GATEWAY, "no upstream"))
 }
 
-async fn guard(
-    fields: HeaderMap,
-    request: Request,
-    next: middleware::Next,
-) -> Response {
+async fn guard(fields: HeaderMap, request: Request, next: middleware::Next) -> Response {
     match fields.get(header::AUTHORIZATION) {
         Some(_) => next.run(request).await,
         None => StatusCode::UNAUTHORIZED.into_response(),
