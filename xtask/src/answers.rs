@@ -100,7 +100,7 @@ fn altway(arguments: &Answers) -> Result<PathBuf> {
     Ok(std::path::absolute(program)?)
 }
 
-/// What a server answers; `None` where it can't be had.
+/// Answers of a server; `None` where it can't be had.
 fn all_answers(software: Software, place: &Place) -> Result<Option<All>> {
     let Some(server) = Server::start(software, place)? else {
         return Ok(None);

@@ -49,7 +49,7 @@ pub(crate) struct Testbed<'a> {
     pub(crate) congestion: Congestion,
     pub(crate) initial_window: InitialWindow,
     pub(crate) certificate: Certificate,
-    /// Whether altway compresses it for clients that read it.
+    /// True if altway compresses it for clients that read it.
     pub(crate) certificate_compression: bool,
     /// What is kept of transfers.
     pub(crate) traces: &'a TraceFiles,
@@ -123,7 +123,7 @@ const VERSION_LIMIT: Duration = Duration::from_secs(2);
 /// Characters of a version that are kept.
 const MAX_VERSION: usize = 200;
 
-/// What each server shows, one process for each: a certificate, and whether it is compressed.
+/// Returns the certificates that servers show, one process for each, and the choice to compress them.
 pub(crate) fn shown(plan: &Plan) -> impl Iterator<Item = (Certificate, bool)> {
     let compressions = &plan.certificate_compressions;
     let certificates = plan.certificates.iter();
@@ -152,7 +152,7 @@ impl Testbed<'_> {
         named.clone().unwrap_or_else(address)
     }
 
-    /// Whether the host is a name, which clients have to be told the address of.
+    /// Returns true if the host is a name, which clients have to be told the address of.
     pub(crate) fn is_named(&self) -> bool {
         self.workspace.certificates(self.certificate).host.is_some()
     }

@@ -14,7 +14,7 @@ pub struct NullCheck {
     pub protocol: Protocol,
     /// Cells with enough pairs for an interval.
     pub cells: usize,
-    /// Those of them whose 95 % interval leaves 0 out.
+    /// Cells whose 95 % interval leaves 0 out.
     pub flagged: usize,
     /// Chance of so many or more if all is well, 0 to 1.
     pub chance: f64,

@@ -266,8 +266,8 @@ impl<'f> NamedByConnection<'f> {
     }
 }
 
-/// Whether a value of Connection names fields other than those of every hop. Nearly all say nothing, or what is taken
-/// away anyhow.
+/// Returns true if a value of Connection names fields other than those of every hop. Nearly all say nothing,
+/// or what is taken away anyhow.
 pub(crate) fn names_more(connection: &[u8]) -> bool {
     hop_by_hop::options(connection).any(|it| {
         !USUAL_OPTIONS
@@ -317,7 +317,7 @@ fn joined<'v>(values: impl Iterator<Item = &'v HeaderValue>, between: &[u8]) -> 
 /// The fields that say more than the client has said, on their way.
 struct Said<'s, P, L> {
     fields: &'s HeaderMap,
-    /// Whether the client's own field of that name counts.
+    /// Returns true if the client's own field of that name counts.
     passes: P,
     to: &'s mut L,
 }

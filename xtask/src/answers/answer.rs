@@ -1,5 +1,5 @@
-//! What is compared of an answer: its status, the fields that matter, and its content, without what each server words in
-//! its own way.
+//! The parts of an answer that are compared: its status, the fields that matter, and its content, without what each
+//! server words in its own way.
 
 use super::client::Response;
 use std::collections::BTreeMap;
@@ -64,7 +64,7 @@ impl Answer {
         names.map(|name| (name, self.fields.get(name).map_or("none", String::as_str)))
     }
 
-    /// Whether it leads elsewhere.
+    /// Returns true if the answer leads elsewhere.
     pub(super) fn is_redirect(&self) -> bool {
         matches!(self.status, 301 | 302 | 303 | 307 | 308)
     }
@@ -90,8 +90,8 @@ fn content(response: &Response, files: &[(&str, String)]) -> String {
     }
 }
 
-/// What is comparable of a value: of an entity tag its strength, of several parts not their boundary, of methods not their
-/// order.
+/// Returns the comparable part of a value: of an entity tag its strength, of several parts not their boundary, of
+/// methods not their order.
 fn reduced(name: &str, value: &str) -> String {
     match name {
         "etag" if value.starts_with("W/") => "weak".to_owned(),

@@ -1,4 +1,4 @@
-//! Where another server's answers differ from altway's.
+//! Differences of another server's answers from altway's.
 
 use super::All;
 use super::answer::Answer;
@@ -53,7 +53,7 @@ pub(super) fn between(peer: Software, ours: &All, theirs: &All) -> Vec<Differenc
 /// Fields that follow from the content.
 const OF_CONTENT: [&str; 3] = ["content-length", "content-range", "content-encoding"];
 
-/// Where statuses differ the rest follows from them, but for where redirects lead.
+/// Finds the differences. Of unlike statuses the rest follows, but for the place that redirects lead to.
 fn of_answers(ours: &Answer, theirs: &Answer) -> Vec<(&'static str, String, String)> {
     let is_other = ours.status != theirs.status;
     let both_lead = ours.is_redirect() && theirs.is_redirect();

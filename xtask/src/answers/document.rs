@@ -36,7 +36,7 @@ const PARTS: [(&str, IsAbout); 4] = [
     ("Fields", |_| true),
 ];
 
-/// Of each table.
+/// Head of each table.
 const HEAD: &str =
     "| differences | first of them | field | altway | they | why |\n|---|---|---|---|---|---|\n";
 

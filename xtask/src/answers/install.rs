@@ -5,16 +5,17 @@ use crate::shell;
 use anyhow::Result;
 use std::path::PathBuf;
 
-/// Its version stands in its folder's name, so that another one is built anew.
+/// Version of static-web-server; the folder is named by it, so that another one is built anew.
 pub(super) const VERSION: &str = "2.44.1";
 
-/// What has to do with files; without TLS, metrics and passwords. It reads nothing of gzip but that it is there.
+/// Features that have to do with files; without TLS, metrics and passwords. Of a gzip form nothing is read but that it
+/// is there.
 const FEATURES: &str = "compression,directory-listing,fallback-page";
 
 /// Gives static-web-server, built unless it is there.
 ///
 /// # Errors
-/// It can't be built.
+/// The server can't be built.
 pub(super) fn static_web_server() -> Result<PathBuf> {
     let root = shell::target_folder().join(format!("peers/static-web-server-{VERSION}"));
     let root = std::path::absolute(root)?;

@@ -1,6 +1,6 @@
 //! Patterns of reasons: a text in which `*` stands for any other.
 
-/// Whether `text` is as `pattern` says.
+/// Returns true if `text` is as `pattern` says.
 pub(super) fn fits(pattern: &str, text: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else {
         return pattern == text;

@@ -23,7 +23,7 @@ pub(super) struct Reasons {
 pub(super) struct Rule {
     /// Servers that answer otherwise.
     peers: Vec<String>,
-    /// What they answer otherwise: `status`, `content` or names of fields.
+    /// Parts that they answer otherwise: `status`, `content` or names of fields.
     pub(super) fields: Vec<String>,
     /// Patterns of lines of the table, or `[group]`.
     #[serde(default = "anything")]

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// The longest time until a server listens.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What answers.
+/// A server that answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Software {
     Altway,
@@ -24,14 +24,14 @@ pub(super) enum Software {
     StaticWebServer,
 }
 
-/// What is asked over, in clear text.
+/// The protocol to ask over, in clear text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Protocol {
     Http1,
     Http2,
 }
 
-/// What all servers are started with.
+/// Settings that all servers are started with.
 pub(super) struct Place<'a> {
     /// The folder to serve.
     pub(super) root: &'a Path,
@@ -48,7 +48,7 @@ pub(super) struct Server {
     ports: Ports,
 }
 
-/// Its ports: nginx has one for each protocol.
+/// Ports of the server: nginx has one for each protocol.
 #[derive(Clone, Copy)]
 struct Ports {
     http1: u16,
@@ -129,7 +129,7 @@ impl Server {
     /// Starts it and waits until it listens; `None` where it can't be had.
     ///
     /// # Errors
-    /// It ends at once, or does not listen in time: with what it printed.
+    /// The server ends at once, or does not listen in time: with what it printed.
     pub(super) fn start(software: Software, place: &Place<'_>) -> Result<Option<Self>> {
         let Some(program) = software.program(place) else {
             return Ok(None);

@@ -228,7 +228,7 @@ fn chromium_sees_the_status_of_a_service_that_does_not_read() {
     chromium_sees("h3", Policy::FixedH3, &[]);
 }
 
-/// How often a browser sends each size to each path of a site.
+/// Number of times that a browser sends each size to each path of a site.
 const OFTEN: usize = 3;
 
 /// Paths that take nothing, and what they say: the first because all is too large for it, the second for its route is closed.
@@ -271,7 +271,7 @@ fn browser_sees_refusals(browser: Browser, protocol: &str, policy: &str, more: &
     assert_eq!(serving.terminate(), Some(0));
 }
 
-/// What was uploaded as this file, once it is there: files have names when they are whole.
+/// Returns the content uploaded as this file, once it is there: files have names when they are whole.
 fn report(file: &Path) -> Option<String> {
     let deadline = Instant::now() + Duration::from_secs(90);
     while !file.exists() && Instant::now() < deadline {

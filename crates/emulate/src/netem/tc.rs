@@ -22,7 +22,7 @@ pub(crate) struct Counted {
     pub(crate) bytes: u64,
     /// Dropped anywhere.
     pub(crate) dropped: u64,
-    /// Those of them dropped by the queue of the rate.
+    /// Packets dropped by the queue of the rate.
     pub(crate) queue_dropped: u64,
     /// Packets inside.
     pub(crate) queued: u64,

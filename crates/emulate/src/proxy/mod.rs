@@ -75,7 +75,7 @@ pub struct Proxy {
 pub struct ProxyReport {
     /// TCP connections of clients.
     pub tcp_connections: u64,
-    /// Those of them whose target could not be reached; the client's was reset.
+    /// Connections whose target could not be reached; the client's was reset.
     pub tcp_unreachable: u64,
     /// Bytes of TCP from clients to targets.
     pub tcp_bytes_up: u64,

@@ -73,7 +73,7 @@ pub(super) fn load(load: &PageLoad, program: &Path) -> io::Result<Vec<Report>> {
     Ok(reports)
 }
 
-/// Whether it writes something down at its end: a profile that is used again, or the last of its log.
+/// Returns true if Chromium writes something down at its end: a profile that is used again, or the last of its log.
 fn ends_by_itself(load: &PageLoad) -> bool {
     load.comes_back() || load.netlog.is_some()
 }

@@ -232,7 +232,7 @@ impl<K: Copy + Eq + Hash + Unpin + Send + 'static> State<K> {
         }
     }
 
-    /// Whether there is nothing to poll.
+    /// Returns true if there is nothing to poll.
     fn is_empty(&self) -> bool {
         self.waits.is_empty() && self.uploads.is_empty()
     }

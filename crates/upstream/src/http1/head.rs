@@ -134,7 +134,7 @@ pub(crate) fn write_field(to: &mut Vec<u8>, name: &str, value: &[u8]) {
     write_parts(to, name, &[value]);
 }
 
-/// The same of a value that is in parts.
+/// Writes a line whose value is in parts.
 fn write_parts(to: &mut Vec<u8>, name: &str, parts: &[&[u8]]) {
     to.extend_from_slice(name.as_bytes());
     to.extend_from_slice(b": ");
@@ -147,7 +147,7 @@ fn write_parts(to: &mut Vec<u8>, name: &str, parts: &[&[u8]]) {
 pub(crate) struct ResponseHead {
     pub(crate) status: StatusCode,
     pub(crate) version: Version,
-    /// Those of the hop are among them only where Connection names others.
+    /// Fields; those of the hop are among them only where Connection names others.
     pub(crate) fields: HeaderMap,
     hop: Hop,
 }

@@ -83,7 +83,7 @@ impl Store {
     /// Keeps what clients are to trust so that they believe a chain, as PEM. Gives its path.
     ///
     /// # Errors
-    /// It can't be written.
+    /// The file can't be written.
     pub fn root_of(&self, given: &Given) -> Result<PathBuf, Error> {
         let name = given.leaf.certificate.file_name().unwrap_or_default();
         let mut file = name.to_owned();

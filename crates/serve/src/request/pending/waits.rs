@@ -16,10 +16,10 @@ const KEPT: usize = 8;
 /// Futures by their keys, one each. Has as many places as there were futures at a time.
 pub(super) struct Waits<K, F> {
     places: Vec<Place<K, F>>,
-    /// Those without a future; the one that was used last is taken first, for its memory is at hand.
+    /// Places without a future; the one that was used last is taken first, for its memory is at hand.
     free: Vec<usize>,
     by_key: FxHashMap<K, usize>,
-    /// Those whose futures have not been polled in here.
+    /// Places whose futures have not been polled in here.
     new: Vec<usize>,
     /// Memory for those that are polled in one go.
     batch: Vec<usize>,
@@ -29,14 +29,14 @@ pub(super) struct Waits<K, F> {
 struct Place<K, F> {
     future: Option<(K, F)>,
     mark: Arc<Mark>,
-    /// That of the mark.
+    /// The waker of the mark.
     waker: Waker,
 }
 
 /// The waker of a place.
 struct Mark {
     place: usize,
-    /// It is among those that are to be polled.
+    /// True while the place is among those that are to be polled.
     is_set: AtomicBool,
     woken: Arc<Woken>,
 }

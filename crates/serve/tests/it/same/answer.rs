@@ -15,7 +15,7 @@ const NOT_COMPARED: [(&str, &str); 5] = [
     ("x-request-id", "it is another request"),
 ];
 
-/// What of an answer is compared.
+/// The parts of an answer that are compared.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     status: u16,

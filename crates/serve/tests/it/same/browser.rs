@@ -49,7 +49,7 @@ pub(super) fn asked() -> Vec<Case> {
     cases().into_iter().filter(may).collect()
 }
 
-/// What one page saw.
+/// Answers that one page saw.
 pub(super) struct Report {
     pub(super) origin: String,
     /// By which the answers came.

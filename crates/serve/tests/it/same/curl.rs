@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Whether curl makes the request: content without its length it sends over HTTP/1.1 alone.
+/// Returns true if curl makes the request: content without its length it sends over HTTP/1.1 alone.
 pub(super) fn asks(case: &Case, protocol: &str) -> bool {
     protocol == "http1.1" || !case.without_length
 }
