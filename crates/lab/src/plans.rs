@@ -17,13 +17,14 @@ macro_rules! shipped {
     };
 }
 
-const SHIPPED: [(&str, &str); 17] = shipped![
+const SHIPPED: [(&str, &str); 19] = shipped![
     "quick",
     "delay-sweep",
     "fine-delay",
     "bandwidth-map",
     "bandwidth-map-whole",
     "lossy-paths",
+    "congestion",
     "conditions",
     "environments",
     "page",
@@ -34,6 +35,7 @@ const SHIPPED: [(&str, &str); 17] = shipped![
     "browsers",
     "selection",
     "selection-quick",
+    "gigabit",
     "population",
 ];
 
