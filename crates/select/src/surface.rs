@@ -196,8 +196,8 @@ impl Surface {
         browsers.map(|(_, limit)| *limit).min_by(f64::total_cmp)
     }
 
-    /// True if cells with this congestion control, TCP's and QUIC's, were among those that the surface was made
-    /// from. The times of others are those of the formulas, of which nothing was measured.
+    /// True if cells with this congestion control, TCP's and QUIC's, were among those that the surface was made from or
+    /// tried on. The times of others are those of the formulas alone.
     #[must_use]
     pub fn is_measured(&self, congestion: [Congestion; 2]) -> bool {
         self.sources.congestion.contains(&congestion)

@@ -208,6 +208,54 @@ fn a_surface_is_fitted_to_runs_and_shown() {
 }
 
 #[test]
+fn the_surface_that_ships_holds_under_bbr_at_both_ends() {
+    let dir = Dir::new();
+    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results");
+    let runs = ["congestion", "lossy-paths"]
+        .map(|plan| results.join("2026-11-25-2core-vm-".to_owned() + plan));
+    let all = "loss.numerator,loss.softness,lead.base,lead.growth,lead.pace,quic.handshake-bytes,quic.handshake-seconds";
+    let mut fit = dir.altway([
+        "policy",
+        "fit",
+        "-o",
+        "same.toml",
+        "--json",
+        "--keep",
+        all,
+        "--keep",
+        OPEN,
+    ]);
+    let output = fit.args(runs).output().unwrap();
+    let fit: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let cells = fit["cells"].as_array().unwrap().iter();
+    let cells = cells.filter(|cell| {
+        cell["cell"]
+            .as_str()
+            .unwrap()
+            .ends_with(", altway-linux, bbr")
+    });
+    let number = |cell: &serde_json::Value, key: &str| cell[key].as_f64().unwrap();
+    let cells: Vec<_> = cells
+        .map(|cell| {
+            (
+                number(cell, "measured_difference"),
+                number(cell, "residual"),
+            )
+        })
+        .collect();
+    assert_eq!(cells.len(), 60);
+    // A difference that matters.
+    let decided = cells.iter().filter(|(measured, _)| measured.abs() > 0.03);
+    let right = decided
+        .clone()
+        .filter(|(measured, residual)| measured * (measured + residual) > 0.0);
+    assert_eq!((decided.count(), right.count()), (46, 46));
+    let mut errors: Vec<f64> = cells.iter().map(|(_, residual)| residual.abs()).collect();
+    errors.sort_by(f64::total_cmp);
+    assert!(errors[30] < 0.06, "{errors:?}");
+}
+
+#[test]
 fn a_fit_that_cannot_be_made_is_refused() {
     let dir = Dir::new();
     let run = "2026-11-22-2core-vm-delay-sweep";

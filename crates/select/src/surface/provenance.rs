@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 pub struct Sources {
     /// A note on what else is to be known of it.
     pub note: String,
-    /// Congestion control of TCP and of QUIC in these cells, each pair once: four at most. Empty: it is not known.
+    /// Congestion control of TCP and of QUIC in the cells that it was fitted to or tried on, each pair once: four at most.
+    /// Empty: it is not known.
     pub congestion: Vec<[Congestion; 2]>,
     /// Cells that it was fitted to.
     pub cells: u32,
@@ -17,7 +18,7 @@ pub struct Sources {
     pub median_error: f64,
     /// The same of cells that were left out of the fit, where that was tried.
     pub held_out_error: Option<f64>,
-    /// The runs.
+    /// The runs that it was fitted to or tried on.
     pub runs: Vec<Source>,
 }
 

@@ -44,7 +44,7 @@ impl Model for Plain {
         } else {
             -HYSTERESIS
         };
-        let is_measured = context.congestion == [Congestion::LossBased; 2];
+        let is_measured = matches!(context.congestion, [tcp, quic] if tcp == quic);
         let deviation = path.deviation * slope;
         Judgement {
             http3: difference < -margin + edge,

@@ -2,7 +2,7 @@
 
 use super::cells::{Cells, Taken};
 use altway_record::Rate;
-use altway_select::Surface;
+use altway_select::{Congestion, Surface};
 use altway_select::fit::{Coefficient, Fit, Residual};
 use altway_units::duration;
 use serde::Serialize;
@@ -183,7 +183,7 @@ fn rows(cells: &Cells, fit: &Fit) -> Vec<CellRow> {
     cells.taken.iter().zip(residuals).map(row).collect()
 }
 
-/// `20mbit, 25ms one way, 1% loss, 1MB, cold, altway-linux`.
+/// `20mbit, 25ms one way, 1% loss, 1MB, cold, altway-linux`, and congestion control other than CUBIC.
 fn described(cell: &Taken) -> String {
     let it = &cell.condition;
     let rate = match it.rate {
@@ -191,13 +191,22 @@ fn described(cell: &Taken) -> String {
         Rate::Unlimited => "unlimited".into(),
     };
     format!(
-        "{rate}, {} one way, {} loss, {}, {}, {}",
+        "{rate}, {} one way, {} loss, {}, {}, {}{}",
         duration::format(it.delay),
         it.loss,
         it.size,
         it.connection,
-        cell.measured.class
+        cell.measured.class,
+        congestion(cell.measured.congestion)
     )
+}
+
+fn congestion([tcp, quic]: [Congestion; 2]) -> String {
+    match (tcp, quic) {
+        (Congestion::LossBased, Congestion::LossBased) => String::new(),
+        _ if tcp == quic => format!(", {tcp}"),
+        _ => format!(", {tcp} over TCP and {quic} over QUIC"),
+    }
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
