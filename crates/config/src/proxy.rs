@@ -51,6 +51,8 @@ pub struct Proxy {
     pub send_proxy_protocol: bool,
     /// Requests at a time that a worker has at one server.
     pub upstream_requests: usize,
+    /// The longest content of a request; `None`: any length.
+    pub max_body: Option<DataSize>,
     /// The time that servers may take.
     pub timeouts: ProxyTimeouts,
 }
@@ -78,6 +80,7 @@ impl Proxy {
             client_certificate: None,
             send_proxy_protocol: false,
             upstream_requests: Self::DEFAULT_REQUESTS,
+            max_body: None,
             timeouts: ProxyTimeouts::default(),
         }
     }

@@ -303,7 +303,7 @@ impl Complaints {
     fn complain(&self, refusal: Refusal) {
         let Refusal { status, reason, .. } = refusal;
         // What clients do is in the access log.
-        if reason == Reason::Client {
+        if matches!(reason, Reason::Client | Reason::TooLong) {
             return;
         }
         let second = self.began.get_or_init(Instant::now).elapsed().as_secs() + 1;

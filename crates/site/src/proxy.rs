@@ -6,6 +6,7 @@ use altway_config::{Balance as BalancePlan, FieldChanges as FieldChangesPlan};
 use altway_config::{FieldPattern as FieldPatternPlan, HeaderField, PathPrefix, TlsName};
 use altway_config::{Proxy as ProxyPlan, Route, Site, Upstream, UpstreamPlace, UpstreamProtocol};
 use altway_proxy::{Proxy, Settings, Statistics};
+use altway_units::DataSize;
 use altway_upstream::balance::{Balance, HashKey};
 use altway_upstream::rewrite::{FieldChanges, FieldPattern, PathChange};
 use altway_upstream::{
@@ -78,6 +79,7 @@ pub fn options(proxy: &ProxyPlan) -> Result<Options, Error> {
     options.roots = roots(proxy);
     options.client_certificate = client_certificate(proxy)?;
     options.send_proxy_protocol = proxy.send_proxy_protocol;
+    options.max_body = proxy.max_body.map(DataSize::as_bytes);
     options.max_requests = proxy.upstream_requests.min(MOST_REQUESTS);
     options.connect_timeout = proxy.timeouts.connect;
     options.head_timeout = proxy.timeouts.head;

@@ -134,7 +134,7 @@ async fn passes(
     host: Option<HeaderValue>,
     preface: Option<Vec<u8>>,
 ) -> Result<bool, crate::BoxError> {
-    let content = Content::new(Empty::<Bytes>::new(), &Method::GET, 0);
+    let content = Content::new(Empty::<Bytes>::new(), &Method::GET, 0, None);
     let host = host.unwrap_or_else(|| connector.server.authority());
     const AGENT: HeaderValue = HeaderValue::from_static("altway health check");
     let status = match connector.server.protocol {

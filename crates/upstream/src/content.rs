@@ -32,8 +32,9 @@ struct State {
     /// The source has given something.
     is_touched: bool,
     is_finished: bool,
-    /// The source, that is the client, failed.
-    has_failed: bool,
+    /// Bytes that may still come.
+    allowed: u64,
+    fault: Option<Fault>,
     /// An attempt waits for the client.
     is_waiting: bool,
     /// Frames that were read, for whoever looks whether the client sends.
@@ -51,6 +52,15 @@ impl fmt::Debug for State {
     }
 }
 
+/// A fault of the content, and so of the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The client ended it before its end, or broke the rules.
+    Broken,
+    /// It is longer than content may be.
+    TooLong,
+}
+
 /// The progress of a client that sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Progress {
@@ -60,21 +70,25 @@ pub(crate) struct Progress {
 }
 
 impl Content {
-    /// `keep` bytes of it are kept for another attempt, where the method allows one once it was sent.
-    pub(crate) fn new<B>(body: B, method: &Method, keep: usize) -> Self
+    /// `keep` bytes of it are kept for another attempt, where the method allows one once it was sent; `most` bytes may come
+    /// at all. One of which the client says that it is longer has its fault at once.
+    pub(crate) fn new<B>(body: B, method: &Method, keep: usize, most: Option<u64>) -> Self
     where
         B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
         if body.is_end_stream() {
             return Self(None);
         }
+        let most = most.unwrap_or(u64::MAX);
+        let is_too_long = body.size_hint().lower() > most;
         let state = State {
             source: body.map_err(Into::into).boxed_unsync(),
             kept: Some(Kept::default()),
             keep: if is_idempotent(method) { keep } else { 0 },
             is_touched: false,
             is_finished: false,
-            has_failed: false,
+            allowed: most,
+            fault: is_too_long.then_some(Fault::TooLong),
             is_waiting: false,
             frames: 0,
             attempt: 0,
@@ -128,9 +142,9 @@ impl Content {
         }
     }
 
-    /// Whether the client ended it before its end, or broke the rules.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.0.as_ref().is_some_and(|state| lock(state).has_failed)
+    /// Returns what is wrong with it, as far as it has come.
+    pub(crate) fn fault(&self) -> Option<Fault> {
+        self.0.as_ref().and_then(|state| lock(state).fault)
     }
 
     pub(crate) fn is_none(&self) -> bool {
@@ -223,11 +237,16 @@ impl State {
         }
         let mut frame = Pin::new(&mut self.source).poll_frame(cx);
         self.is_waiting = frame.is_pending();
+        if let Poll::Ready(Some(Ok(data))) = &frame
+            && !self.allow(data)
+        {
+            frame = Poll::Ready(Some(Err("the content is longer than it may be".into())));
+        }
         match &mut frame {
             Poll::Pending => {}
             Poll::Ready(None) => self.is_finished = true,
             Poll::Ready(Some(Err(_))) => {
-                self.has_failed = true;
+                self.fault.get_or_insert(Fault::Broken);
                 self.kept = None;
                 self.is_touched = true;
             }
@@ -242,6 +261,16 @@ impl State {
             }
         }
         frame
+    }
+
+    /// Counts a frame; false: with it the content is longer than it may be.
+    fn allow(&mut self, frame: &Frame<Bytes>) -> bool {
+        let bytes = frame.data_ref().map_or(0, Bytes::len) as u64;
+        match self.allowed.checked_sub(bytes) {
+            Some(left) => self.allowed = left,
+            None => self.fault = Some(Fault::TooLong),
+        }
+        self.fault.is_none()
     }
 
     /// Whether nothing is to come; where the length is known, whoever sends it may not ask again.

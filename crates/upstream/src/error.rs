@@ -82,11 +82,13 @@ pub enum Reason {
     Handshake,
     /// The client did not send its content in time, or broke off.
     Client,
+    /// The client's content is longer than [`Options::max_body`](crate::Options::max_body).
+    TooLong,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::NoServer,
         Self::Busy,
         Self::Connect,
@@ -96,6 +98,7 @@ impl Reason {
         Self::NoTunnel,
         Self::Handshake,
         Self::Client,
+        Self::TooLong,
     ];
 }
 
@@ -113,6 +116,7 @@ impl fmt::Display for Reason {
                 "the upstream's Sec-WebSocket-Accept is not that of the handshake (RFC 6455 section 4.1)"
             }
             Self::Client => "the client did not send its content",
+            Self::TooLong => "the client's content is longer than it may be",
         })
     }
 }
@@ -120,7 +124,7 @@ impl fmt::Display for Reason {
 /// The answer to a request that has no response of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refusal {
-    /// 502, 503, 504; 408 or 400 where it is for the client.
+    /// 502, 503, 504; 408, 400 or 413 where it is for the client.
     pub status: StatusCode,
     /// Why.
     pub reason: Reason,

@@ -8,7 +8,7 @@ mod websocket;
 
 use crate::balance::{Balance, HashKey};
 use crate::connect::Connector;
-use crate::content::{Content, Gate};
+use crate::content::{Content, Fault, Gate};
 use crate::error::{Reason, Refusal};
 use crate::group::{Group, NoServer, Shared};
 use crate::heads::{self, Received};
@@ -121,7 +121,7 @@ impl Group {
     ///
     /// # Errors
     /// The status for the client where no server responds: 502, 503, 504; 408 and 400 where it did not send its
-    /// content.
+    /// content, and 413 where that is too long.
     pub fn send<B>(
         &self,
         request: Request<B>,
@@ -133,7 +133,8 @@ impl Group {
         B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
         let (parts, body) = request.into_parts();
-        let content = Content::new(body, &parts.method, self.0.options.keep_body);
+        let options = &self.0.options;
+        let content = Content::new(body, &parts.method, options.keep_body, options.max_body);
         Sending::new(Exchange {
             group: Arc::clone(&self.0),
             parts,
@@ -176,9 +177,7 @@ impl Exchange {
         failed: &Attempted,
         attempts: &mut Attempts,
     ) -> Result<(), Refusal> {
-        if self.content.has_failed() {
-            return Err(refusal(StatusCode::BAD_REQUEST, Reason::Client));
-        }
+        self.check_content()?;
         if failed.by_client {
             return Err(refusal(StatusCode::REQUEST_TIMEOUT, Reason::Client));
         }
@@ -208,6 +207,18 @@ impl Exchange {
             }
         }
         Ok(())
+    }
+
+    /// Looks for a fault of the client's in what it has sent.
+    ///
+    /// # Errors
+    /// There is one: the answer for the client.
+    fn check_content(&self) -> Result<(), Refusal> {
+        match self.content.fault() {
+            None => Ok(()),
+            Some(Fault::Broken) => Err(refusal(StatusCode::BAD_REQUEST, Reason::Client)),
+            Some(Fault::TooLong) => Err(refusal(StatusCode::PAYLOAD_TOO_LARGE, Reason::TooLong)),
+        }
     }
 
     /// Whether a failure counts against the server. That it has closed a connection of its own accord says nothing, and

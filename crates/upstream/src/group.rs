@@ -29,6 +29,8 @@ pub struct Options {
     pub attempts: u32,
     /// Bytes of a request's content that are kept for another attempt. Default: 64 KiB.
     pub keep_body: usize,
+    /// Bytes of a request's content at most; longer ones are answered 413. Default `None`: no limit.
+    pub max_body: Option<u64>,
     /// Time for a connection, with resolving and TLS, and for a request's turn. Default: 5 s.
     pub connect_timeout: Duration,
     /// Time from a request's last byte to the head of its response; a client that sends nothing for so long is
@@ -66,6 +68,7 @@ impl Options {
             check: None,
             attempts: 2,
             keep_body: 64 << 10,
+            max_body: None,
             connect_timeout: Duration::from_secs(5),
             head_timeout: Duration::from_secs(60),
             idle_timeout: Duration::from_secs(300),

@@ -123,6 +123,14 @@ pub(super) const UPSTREAM_REQUESTS: Key = key(
     "Requests at a time that a worker has at one server, and so its connections there. As many more wait; those beyond are answered 503. With `proxy`.",
 );
 
+/// `max-body` of a route.
+pub(super) const MAX_BODY: Key = key(
+    "max-body",
+    Form::Size,
+    "(none)",
+    "The longest content of a request; longer ones are answered 413, before the servers see them where the client says how long it is. Uploads of any length pass without it. With `proxy`.",
+);
+
 /// `timeouts` of a route.
 pub(super) const TIMEOUTS_KEY: Key = key(
     "timeouts",

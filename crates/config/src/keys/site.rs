@@ -244,6 +244,7 @@ pub const ROUTE: Section = Section {
         proxy::CLIENT_CERTIFICATE_KEY,
         proxy::SEND_PROXY_PROTOCOL,
         proxy::UPSTREAM_REQUESTS,
+        proxy::MAX_BODY,
         proxy::TIMEOUTS_KEY,
         key(
             "redirect",

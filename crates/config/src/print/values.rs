@@ -302,6 +302,10 @@ impl Proxy {
                     self.upstream_requests.to_string(),
                 ),
             ),
+            (
+                "max-body",
+                self.max_body.map(|size| quoted(&size.to_string())),
+            ),
             ("timeouts", given(self.timeouts == usual.timeouts, timeouts)),
         ])
     }

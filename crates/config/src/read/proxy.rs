@@ -9,7 +9,7 @@ use crate::{
 use altway_document::entries;
 
 /// The keys that say more of `proxy`.
-const OF_PROXY: [&str; 15] = [
+const OF_PROXY: [&str; 16] = [
     "balance",
     "health",
     "retry",
@@ -24,6 +24,7 @@ const OF_PROXY: [&str; 15] = [
     "client-certificate",
     "send-proxy-protocol",
     "upstream-requests",
+    "max-body",
     "timeouts",
 ];
 
@@ -71,6 +72,7 @@ impl Walk {
         if let Some(most) = self.count(table, "upstream-requests", 1, keys::MOST) {
             proxy.upstream_requests = most;
         }
+        proxy.max_body = self.size(table, "max-body");
         upstreams.filter(|it| !it.is_empty()).map(|_| proxy)
     }
 

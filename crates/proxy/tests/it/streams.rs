@@ -155,6 +155,57 @@ async fn a_client_that_goes_away_takes_its_request_from_the_server() {
 }
 
 #[tokio::test]
+async fn content_that_is_too_long_is_answered_413_with_its_length_or_without() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let address = origin(move |mut connection| {
+        while let Some(head) = connection.head() {
+            count.fetch_add(1, Ordering::SeqCst);
+            let length = head
+                .iter()
+                .find_map(|line| line.strip_prefix("content-length: "));
+            // What has no length is waited for until the proxy gives up.
+            match length {
+                Some(length) => drop(connection.read(length.parse().unwrap())),
+                None => drop(connection.reader.read_to_end(&mut Vec::new())),
+            }
+            connection.ok("whole");
+        }
+    });
+    let mut options = to(address);
+    options.max_body = Some(1000);
+    let running = proxy(options);
+    for version in VERSIONS {
+        let mut client = Client::new(running.address, version).await;
+        for (length, status) in [(1000, 200), (1001, 413), (5_000_000, 413), (0, 200)] {
+            let content = vec![b'a'; length];
+            let response = client.send(Request::put("/"), content).await;
+            assert_eq!(response.unwrap().status(), status, "{length} {version:?}");
+            if version == Version::HTTP_11 && status == 413 {
+                client = Client::new(running.address, version).await;
+            }
+        }
+    }
+    assert_eq!(
+        asked.load(Ordering::SeqCst),
+        4,
+        "the servers see none of them"
+    );
+    // Chunks, of which nobody knows how many come.
+    let mut stream = TcpStream::connect(running.address).unwrap();
+    let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    write!(
+        stream,
+        "{head}258\r\n{0}\r\n258\r\n{0}\r\n",
+        "a".repeat(600)
+    )
+    .unwrap();
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 413");
+}
+
+#[tokio::test]
 async fn content_waits_for_the_server_that_is_asked_whether_it_wants_it() {
     for (path, interim) in [
         ("/wanted", "HTTP/1.1 100 Continue"),

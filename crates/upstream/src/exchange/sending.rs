@@ -67,7 +67,8 @@ impl Sending {
         loop {
             match (&mut this.state, &this.exchange) {
                 (State::New, Some(exchange)) => {
-                    let member = match exchange.choose(&[]) {
+                    let chosen = exchange.check_content().and_then(|()| exchange.choose(&[]));
+                    let member = match chosen {
                         Ok(member) => member,
                         Err(refusal) => return Poll::Ready(Err(refusal)),
                     };
