@@ -221,7 +221,7 @@ impl Context {
         };
         let socket = Socket::new(Rc::clone(&stream), Vec::new(), activity.clone());
         begin_handshake();
-        let handshake = timeout(limits.handshake_timeout, tls.accept(socket));
+        let handshake = Box::pin(timeout(limits.handshake_timeout, tls.accept(socket)));
         let handshake = self.turns.steps(handshake);
         let Some(session) = unless_evicted(&client, handshake).await else {
             return Ok(());
@@ -395,7 +395,8 @@ impl Context {
             if let Some((status, incident)) = unheard {
                 let response = requests.borrow_mut().unheard(status, incident, Now::read());
                 let stream = connection.into_parts().io.into_inner();
-                let _ = unheard::send(stream, response).await;
+                // In boxes what few connections come to: each would have room for it all its life.
+                let _ = Box::pin(unheard::send(stream, response)).await;
             }
             return Err(failure);
         }
@@ -405,8 +406,8 @@ impl Context {
         // hyper ends when it has written everything, the response included.
         let parts = connection.into_parts();
         let stream = parts.io.into_inner().into_inner();
-        self.tunnel(stream, parts.read_buf, tunnel, client, activity, requests)
-            .await
+        let tunnel = self.tunnel(stream, parts.read_buf, tunnel, client, activity, requests);
+        Box::pin(tunnel).await
     }
 
     /// Runs an HTTP/1.1 connection to its end, or to that of its last request.

@@ -9,6 +9,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::{poll_fn, ready};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use tokio::task::yield_now;
@@ -45,12 +46,12 @@ impl Turns {
         }
     }
 
-    /// Polls `work` in turns: each poll is a step.
-    pub(super) async fn steps<F: Future>(&self, work: F) -> F::Output {
-        let mut work = Box::pin(work);
+    /// Polls `work` in turns: each poll is a step. What is large comes in a box, which is gone when it is done: the future
+    /// of a connection keeps room for all that it ever held.
+    pub(super) async fn steps<F: Future + Unpin>(&self, mut work: F) -> F::Output {
         let mut ticket = None;
         poll_fn(|cx| match self.may_go_on(&mut ticket, cx) {
-            true => work.as_mut().poll(cx),
+            true => Pin::new(&mut work).poll(cx),
             false => Poll::Pending,
         })
         .await
