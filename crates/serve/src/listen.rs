@@ -12,7 +12,7 @@ pub use passed::PassedSocket;
 
 use crate::accept::{Accepting, Dispatcher};
 use crate::options::{Bind, Congestion, Spread};
-use crate::{Error, ListenerKind, sys};
+use crate::{Error, sys};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -43,8 +43,6 @@ pub(crate) struct Request {
 pub(crate) struct ListenerRequest {
     pub(crate) bind: Bind,
     pub(crate) port: u16,
-    /// The kind of listener, for messages and for what a process offers to the next.
-    pub(crate) kind: ListenerKind,
     pub(crate) with_udp: bool,
 }
 
@@ -102,25 +100,45 @@ pub(crate) struct Sockets {
 /// # Errors
 /// The port is taken or forbidden, no address can be had, or the congestion control is unknown.
 pub(crate) fn listen(request: &Request) -> Result<Bound, Error> {
-    let sockets = |bind: Bind, port, with_udp| {
-        let addresses = bind.candidates().into_iter();
-        let mut addresses = addresses.map(|ip| SocketAddr::new(ip, port));
-        if let Some(passed) = addresses.find_map(|it| Passed::at(it, &request.passed)) {
-            return take_passed(&passed, with_udp, request);
-        }
-        first_of((bind, port), |wanted| {
-            claim_and_bind(wanted, with_udp, request)
-        })
-    };
-    let main = sockets(request.bind, request.port, request.with_udp)?;
-    let further = request.further.iter();
-    let further = further.map(|it| sockets(it.bind, it.port, it.with_udp));
+    let main = sockets((request.bind, request.port), request.with_udp, request)?;
+    let further = request.further.iter().map(|it| listen_further(it, request));
     Ok(Bound {
         address: main.address,
         tcp: main.tcp,
         udp: main.udp,
         further: further.collect::<Result<_, _>>()?,
     })
+}
+
+/// The sockets at a further address of the request.
+///
+/// # Errors
+/// As those of [`listen`].
+pub(crate) fn listen_further(
+    wanted: &ListenerRequest,
+    request: &Request,
+) -> Result<Further, Error> {
+    sockets((wanted.bind, wanted.port), wanted.with_udp, request)
+}
+
+fn sockets((bind, port): (Bind, u16), with_udp: bool, request: &Request) -> Result<Further, Error> {
+    let addresses = bind.candidates().into_iter();
+    let mut addresses = addresses.map(|ip| SocketAddr::new(ip, port));
+    if let Some(passed) = addresses.find_map(|it| Passed::at(it, &request.passed)) {
+        return take_passed(&passed, with_udp, request);
+    }
+    first_of((bind, port), |wanted| {
+        claim_and_bind(wanted, with_udp, request)
+    })
+}
+
+/// A UDP socket for each worker, at an address whose port no other program has.
+///
+/// # Errors
+/// It has, or there are no sockets to be had.
+pub(crate) fn udp_sockets(address: SocketAddr, workers: usize) -> Result<Vec<UdpSocket>, Error> {
+    bind(address, Kind::Udp, Sharing::Alone)?;
+    (0..workers).map(|_| udp(address)).collect()
 }
 
 /// Applies `bind` to the first of the addresses that this system has.
@@ -194,12 +212,7 @@ fn take_passed(passed: &Passed<'_>, with_udp: bool, request: &Request) -> Result
             udp.iter().for_each(raise_buffers);
             udp
         }
-        None if with_udp => {
-            bind(address, Kind::Udp, Sharing::Alone)?;
-            (0..workers)
-                .map(|_| udp(address))
-                .collect::<Result<_, _>>()?
-        }
+        None if with_udp => udp_sockets(address, workers)?,
         None => Vec::new(),
     };
     Ok(Further { address, tcp, udp })
@@ -521,7 +534,6 @@ mod tests {
             let wanted = |with_udp| ListenerRequest {
                 bind: Bind::Address(Ipv4Addr::LOCALHOST.into()),
                 port: 0,
-                kind: ListenerKind::Tls,
                 with_udp,
             };
             let request = Request {

@@ -113,7 +113,6 @@ impl Server {
                 setup: Arc::clone(&shared),
                 socket,
                 bound: copies,
-                kinds: options.listeners.iter().map(|it| it.kind).collect(),
                 workers: request.workers,
                 spread: request.spread,
                 server_id: options.server_id,
@@ -319,7 +318,6 @@ fn listener_request(listener: &Listener) -> listen::ListenerRequest {
     listen::ListenerRequest {
         bind: listener.bind,
         port: listener.port,
-        kind: listener.kind,
         with_udp: listener.has_http3(),
     }
 }

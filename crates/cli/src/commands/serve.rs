@@ -84,8 +84,8 @@ With --takeover the same command line, run again, puts a new process (another ve
 folder, other options) in the place of the running one. No connection is refused and none breaks: new
 ones are the new server's, those that are there end with the old one, which exits within 2 s and
 --grace.
---bind, --port, --threads, --spread, --server-id and --h2c can't change this way. If the new server
-can't run, or ends within 2 s, the old one serves on. At most 3 old ones may be ending at a time.")]
+--bind, --port, --threads, --spread, --server-id and --h2c can't change this way; further addresses of
+a file can. If the new server can't run, or ends within 2 s, the old one serves on. At most 3 old ones may be ending at a time.")]
 pub(crate) struct Arguments {
     /// Serve what this file says. Everything else is said in it: see `altway config`.
     #[arg(long, value_name = "FILE")]

@@ -31,6 +31,9 @@ pub struct Relay {
     way: OwnedFd,
 }
 
+/// The address of both processes' sockets.
+const LISTENER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
 /// Reads a message as the former process does; `None`: no successor sends this.
 #[must_use]
 pub fn relayed(message: &[u8]) -> Option<Relayed> {
@@ -60,7 +63,7 @@ impl Relayed {
     /// The message that a successor sends for it.
     #[must_use]
     pub fn message(&self) -> Vec<u8> {
-        [&relay::head(0, &self.datagram())[..], &self.payload].concat()
+        [&relay::head(LISTENER, &self.datagram())[..], &self.payload].concat()
     }
 }
 
@@ -134,7 +137,7 @@ fn exchanges(
 ) -> (Vec<Exchange>, Vec<Inboxes>) {
     let bound = Bound {
         further: Vec::new(),
-        address: (Ipv4Addr::LOCALHOST, 0).into(),
+        address: LISTENER,
         tcp: Vec::new(),
         udp: Vec::new(),
     };

@@ -26,9 +26,9 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 /// Bytes of the header before a datagram's payload: its ECN mark, the remote's address (16 bytes), port, flow label and
-/// scope, the local address (16 bytes), each address with its kind, and the index among the server's addresses of the
-/// one that it came to.
-const HEAD_BYTES: usize = 1 + 1 + 16 + 2 + 4 + 4 + 1 + 16 + 1;
+/// scope, the local address (16 bytes), and address (16 bytes) and port that the socket is bound to, each address with its
+/// kind.
+const HEAD_BYTES: usize = 1 + 1 + 16 + 2 + 4 + 4 + 1 + 16 + 1 + 16 + 2;
 
 /// The largest message: the most that UDP carries, with its head.
 pub(super) const MESSAGE_BYTES: usize = HEAD_BYTES + 65_535;
@@ -74,8 +74,8 @@ impl Former {
         polled.is_ok() && link[0].revents().contains(PollFlags::HUP)
     }
 
-    /// Passes a datagram on that came to the server's address of this place; drops it when too many wait.
-    pub(super) fn pass(&self, listener: u8, datagram: &Datagram<'_>) -> Result<(), Gone> {
+    /// Passes a datagram on that came to a socket which is bound to `listener`; drops it when too many wait.
+    pub(super) fn pass(&self, listener: SocketAddr, datagram: &Datagram<'_>) -> Result<(), Gone> {
         let head = head(listener, datagram);
         let parts = [IoSlice::new(&head), IoSlice::new(datagram.payload)];
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
@@ -105,8 +105,7 @@ pub(crate) fn way() -> io::Result<(OwnedFd, OwnedFd)> {
 }
 
 /// Hands what the successor passes on to the workers, until it has ended. Can be dropped and called
-/// again.
-/// `inboxes`: those of each address.
+/// again. `inboxes`: those of each address; what came to another one is not for this process.
 pub(crate) async fn carry(way: &AsyncFd<OwnedFd>, inboxes: &[Inboxes]) {
     let mut message = vec![0; MESSAGE_BYTES];
     loop {
@@ -115,7 +114,7 @@ pub(crate) async fn carry(way: &AsyncFd<OwnedFd>, inboxes: &[Inboxes]) {
             Ok(0) | Err(_) => return,
             Ok(length) => {
                 if let Some((listener, datagram)) = read(&message[..length])
-                    && let Some(inboxes) = inboxes.get(usize::from(listener))
+                    && let Some(inboxes) = inboxes.iter().find(|it| it.is_at(listener))
                 {
                     inboxes.deliver(&datagram);
                 }
@@ -124,7 +123,7 @@ pub(crate) async fn carry(way: &AsyncFd<OwnedFd>, inboxes: &[Inboxes]) {
     }
 }
 
-pub(super) fn head(listener: u8, datagram: &Datagram<'_>) -> [u8; HEAD_BYTES] {
+pub(super) fn head(listener: SocketAddr, datagram: &Datagram<'_>) -> [u8; HEAD_BYTES] {
     let mut head = [0; HEAD_BYTES];
     let (flow, scope) = match datagram.remote {
         SocketAddr::V4(_) => (0, 0),
@@ -136,12 +135,13 @@ pub(super) fn head(listener: u8, datagram: &Datagram<'_>) -> [u8; HEAD_BYTES] {
     head[20..24].copy_from_slice(&flow.to_ne_bytes());
     head[24..28].copy_from_slice(&scope.to_ne_bytes());
     write_ip(&mut head[28..45], datagram.local_ip);
-    head[45] = listener;
+    write_ip(&mut head[45..62], Some(listener.ip()));
+    head[62..64].copy_from_slice(&listener.port().to_ne_bytes());
     head
 }
 
 /// `None`: no successor of ours says this.
-pub(super) fn read(message: &[u8]) -> Option<(u8, Datagram<'_>)> {
+pub(super) fn read(message: &[u8]) -> Option<(SocketAddr, Datagram<'_>)> {
     let (head, payload) = message.split_first_chunk::<HEAD_BYTES>()?;
     let number = |at: usize| Some(u32::from_ne_bytes(*head[at..].first_chunk()?));
     let port = u16::from_ne_bytes(*head[18..].first_chunk()?);
@@ -155,7 +155,8 @@ pub(super) fn read(message: &[u8]) -> Option<(u8, Datagram<'_>)> {
         ecn: Ecn::from_bits(head[0]),
         payload,
     };
-    Some((head[45], datagram))
+    let port = u16::from_ne_bytes(*head[62..].first_chunk()?);
+    Some(((read_ip(&head[45..62])??, port).into(), datagram))
 }
 
 fn write_ip(place: &mut [u8], ip: Option<IpAddr>) {
@@ -221,6 +222,8 @@ mod tests {
         (remote, local_ip, ecn, payload)
     }
 
+    const LISTENER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 443);
+
     fn former() -> (OwnedFd, Former) {
         let (ours, theirs) = way().unwrap();
         (ours, Former::new(Generation::default(), theirs))
@@ -230,7 +233,9 @@ mod tests {
     fn a_datagram_arrives_as_it_came() {
         let (ours, former) = former();
         let mut message = vec![0; MESSAGE_BYTES];
-        for (listener, datagram) in (0..).zip(datagrams()) {
+        for (port, datagram) in (1..).zip(datagrams()) {
+            let ip = datagram.local_ip.unwrap_or(Ipv6Addr::UNSPECIFIED.into());
+            let listener = SocketAddr::new(ip, port);
             former.pass(listener, &datagram).unwrap();
             let (length, _) = recv(&ours, &mut message[..], RecvFlags::empty()).unwrap();
             let (place, arrived) = read(&message[..length]).unwrap();
@@ -246,7 +251,7 @@ mod tests {
             panic!("there are more");
         };
         for _ in 0..1000 {
-            assert_eq!(former.pass(0, large), Ok(()));
+            assert_eq!(former.pass(LISTENER, large), Ok(()));
         }
     }
 
@@ -256,15 +261,15 @@ mod tests {
         assert!(!former.is_gone());
         drop(ours);
         assert!(former.is_gone());
-        assert_eq!(former.pass(0, &datagrams()[0]), Err(Gone));
+        assert_eq!(former.pass(LISTENER, &datagrams()[0]), Err(Gone));
     }
 
     #[test]
     fn what_is_no_message_of_ours_is_none() {
-        let mut message = head(0, &datagrams()[0]);
+        let mut message = head(LISTENER, &datagrams()[0]);
         assert!(read(&message).is_some());
         assert!(read(&message[..HEAD_BYTES - 1]).is_none());
-        for (at, value) in [(1, NO_ADDRESS), (1, 5), (28, 5)] {
+        for (at, value) in [(1, NO_ADDRESS), (1, 5), (28, 5), (45, NO_ADDRESS), (45, 5)] {
             let good = std::mem::replace(&mut message[at], value);
             assert!(read(&message).is_none(), "{value} at {at}");
             message[at] = good;

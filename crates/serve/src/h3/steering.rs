@@ -58,10 +58,8 @@ pub(crate) fn places(
 ) -> (Vec<Vec<Place>>, Vec<Inboxes>) {
     let mut all: Vec<_> = (0..workers).map(|_| Vec::new()).collect();
     let mut inboxes = Vec::new();
-    let addresses = [&bound.udp]
-        .into_iter()
-        .chain(bound.further.iter().map(|it| &it.udp));
-    for (listener, sockets) in (0..).zip(addresses) {
+    let further = bound.further.iter().map(|it| (it.address, &it.udp));
+    for (listener, sockets) in [(bound.address, &bound.udp)].into_iter().chain(further) {
         let (places, ways) = places_at(listener, sockets, workers, routes);
         for (own, place) in all.iter_mut().zip(places) {
             own.push(place);
@@ -73,7 +71,7 @@ pub(crate) fn places(
 
 /// A place for each worker at one address, in the order in which their sockets were bound.
 fn places_at(
-    listener: u8,
+    listener: SocketAddr,
     sockets: &[UdpSocket],
     workers: usize,
     routes: &Routes,
@@ -86,6 +84,7 @@ fn places_at(
     }
     let (inboxes, queues): (Vec<_>, Vec<_>) = (0..workers).map(|_| mpsc::channel(QUEUE)).unzip();
     let inboxes = Inboxes {
+        listener,
         server: routes.server,
         generation: routes.generation,
         queues: inboxes.into(),
@@ -97,7 +96,6 @@ fn places_at(
             worker: worker.expect("the number of workers was checked"),
         };
         let exchange = Exchange {
-            listener,
             ids,
             inboxes: inboxes.clone(),
             arrivals,
@@ -125,6 +123,8 @@ fn steer(socket: &UdpSocket, server: ServerId) {
 /// The way to all workers of this process.
 #[derive(Debug, Clone)]
 pub(crate) struct Inboxes {
+    /// The address that the workers' sockets are bound to.
+    listener: SocketAddr,
     server: ServerId,
     generation: Generation,
     /// By the workers' numbers.
@@ -132,6 +132,11 @@ pub(crate) struct Inboxes {
 }
 
 impl Inboxes {
+    /// Returns true if the workers' sockets are bound to this address.
+    pub(super) fn is_at(&self, listener: SocketAddr) -> bool {
+        self.listener == listener
+    }
+
     /// Hands a datagram that came to another process to its worker, if it has one here.
     pub(super) fn deliver(&self, datagram: &Datagram<'_>) {
         let certainly = worker_of(datagram.payload, self.server);
@@ -157,8 +162,6 @@ impl Inboxes {
 /// A worker's way to the others, and theirs to it.
 #[derive(Debug)]
 pub(super) struct Exchange {
-    /// The place of their address among the server's.
-    listener: u8,
     ids: ConnectionIds,
     inboxes: Inboxes,
     arrivals: mpsc::Receiver<Forwarded>,
@@ -206,7 +209,7 @@ impl Exchange {
         let Some(at) = self.formers.iter().position(is_its) else {
             return false;
         };
-        match self.formers[at].pass(self.listener, datagram) {
+        match self.formers[at].pass(self.inboxes.listener, datagram) {
             Ok(()) => true,
             Err(Gone) => {
                 self.formers.swap_remove(at);
@@ -426,12 +429,16 @@ mod tests {
             can_be_taken_over: true,
             ..routes(Steering::Workers)
         };
-        let (mut places, inboxes) = places(&bound(1), 1, &routes);
+        let bound = bound(1);
+        let (mut places, inboxes) = places(&bound, 1, &routes);
         let (ours, theirs) = relay::way().unwrap();
         let former = Former::new(Generation::default(), theirs);
         for payload in [&packet(1)[..], &packet(0x1000), &packet(0), &initial(0)] {
-            former.pass(0, &datagram(payload)).unwrap();
+            former.pass(bound.address, &datagram(payload)).unwrap();
         }
+        // What comes to an address that the successor alone has is not for this process.
+        let other = SocketAddr::new(bound.address.ip(), 1);
+        former.pass(other, &datagram(&packet(0))).unwrap();
         drop(former);
         let ours = altway_socket::watch(ours, tokio::io::Interest::READABLE).unwrap();
         relay::carry(&ours, &inboxes).await;

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 
 /// The version of all that passes between two processes: these messages, the order of the
 /// descriptors, passed datagrams, and what connection IDs say. Counts up with each change.
-pub(super) const PROTOCOL: u32 = 3;
+pub(super) const PROTOCOL: u32 = 4;
 
 /// Messages, in the order in which they are sent.
 #[derive(Debug, Serialize, Deserialize)]
@@ -68,8 +68,6 @@ pub(super) struct Offer {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct FurtherOffer {
     pub(super) address: SocketAddr,
-    /// The kind of its connections, by its name.
-    pub(super) kind: String,
     /// UDP sockets there; none without HTTP/3.
     pub(super) udp: usize,
 }

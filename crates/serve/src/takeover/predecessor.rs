@@ -9,7 +9,7 @@ use crate::options::Spread;
 use crate::selection::Selection;
 use crate::setup::Setup;
 use crate::stop::{Held, StopSignal};
-use crate::{Error, ListenerKind};
+use crate::Error;
 use altway_http3::{Generation, ServerId};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -34,8 +34,6 @@ pub(crate) struct Handover {
     pub(crate) socket: HandoverSocket,
     /// Copies of the workers' sockets.
     pub(crate) bound: Bound,
-    /// The kind of connections at each further address.
-    pub(crate) kinds: Vec<ListenerKind>,
     pub(crate) workers: usize,
     pub(crate) spread: Spread,
     pub(crate) server_id: ServerId,
@@ -188,13 +186,11 @@ impl Handover {
     }
 
     fn further(&self) -> Vec<FurtherOffer> {
-        let further = self.bound.further.iter().zip(&self.kinds);
-        let offer = |(it, kind): (&Further, &ListenerKind)| FurtherOffer {
+        let offer = |it: &Further| FurtherOffer {
             address: it.address,
-            kind: kind.to_string(),
             udp: it.udp.len(),
         };
-        further.map(offer).collect()
+        self.bound.further.iter().map(offer).collect()
     }
 
     /// In the order that [`Offer`] tells.

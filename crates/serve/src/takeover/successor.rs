@@ -2,12 +2,12 @@
 
 use super::channel::{self, be_patient, receive};
 use super::handover_socket::{self, Found, broken};
-use super::message::{FurtherOffer, Message, Offer, PROTOCOL};
+use super::message::{Message, Offer, PROTOCOL};
 use super::{HandoverSocket, MAX_FORMERS, Secrets};
 use crate::Error;
 use crate::h3::Former;
 use crate::listen::{self, Bound, Further, Request};
-use crate::options::Bind;
+use crate::options::{Bind, Options};
 use altway_http3::{Generation, ServerId};
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -121,11 +121,12 @@ pub(super) fn inherit(
     let congestion = listen::congestion_of(wanted.request)?;
     let nonsense = || broken(path, io::ErrorKind::InvalidData.into());
     // Before the first descriptor is taken in: what is offered bounds how many.
-    if offer.formers.len() > MAX_FORMERS {
+    if offer.formers.len() > MAX_FORMERS || offer.further.len() > Options::MAX_LISTENERS {
         return Err(nonsense());
     }
     let descriptors = hear_descriptors(&socket, &offer, wanted.request, path)?;
-    let beginning = unpack(&offer, descriptors, wanted.request).ok_or_else(nonsense)?;
+    let mut beginning = unpack(&offer, descriptors, wanted.request).ok_or_else(nonsense)?;
+    arrange(&mut beginning.bound, wanted.request)?;
     Ok(Start {
         predecessor: Some(Predecessor {
             process: offer.process,
@@ -157,25 +158,6 @@ fn difference(offer: &Offer, wanted: &StartRequest<'_>) -> Option<(&'static str,
     if !is_at(offer.address, request.bind, request.port) {
         let ours = SocketAddr::new(request.bind.candidates()[0], request.port);
         return Some(("address", offer.address.to_string(), ours.to_string()));
-    }
-    let mut pairs = offer.further.iter().zip(&request.further);
-    let is_same = |(theirs, ours): (&FurtherOffer, &listen::ListenerRequest)| {
-        is_at(theirs.address, ours.bind, ours.port)
-            && theirs.kind == ours.kind.to_string()
-            && (theirs.udp > 0) == ours.with_udp
-    };
-    if offer.further.len() != request.further.len() || !pairs.all(is_same) {
-        let with_http3 = |kind: String, is_given: bool| match is_given {
-            true => format!("{kind} with HTTP/3"),
-            false => kind,
-        };
-        let theirs = offer.further.iter();
-        let theirs = theirs.map(|it| (it.address, with_http3(it.kind.clone(), it.udp > 0)));
-        let address =
-            |it: &listen::ListenerRequest| SocketAddr::new(it.bind.candidates()[0], it.port);
-        let ours = request.further.iter();
-        let ours = ours.map(|it| (address(it), with_http3(it.kind.to_string(), it.with_udp)));
-        return Some(("further addresses", in_words(theirs), in_words(ours)));
     }
     let protection = |http3| match http3 {
         true => "TLS with HTTP/3",
@@ -211,14 +193,29 @@ fn is_at(address: SocketAddr, bind: Bind, port: u16) -> bool {
     bind.candidates().contains(&address.ip()) && (port == 0 || port == address.port())
 }
 
-fn in_words(addresses: impl Iterator<Item = (SocketAddr, String)>) -> String {
-    let words: Vec<_> = addresses
-        .map(|(address, kind)| format!("{address} ({kind})"))
-        .collect();
-    match words.is_empty() {
-        true => "none".into(),
-        false => words.join(", "),
+/// Leaves the further addresses that are wanted, in their order: those that were handed over, and what they lack bound
+/// anew. Others are closed, and end for their clients with the process that had them.
+///
+/// # Errors
+/// An address that was not handed over can't be had.
+fn arrange(bound: &mut Bound, request: &Request) -> Result<(), Error> {
+    let mut offered = std::mem::take(&mut bound.further);
+    for wanted in &request.further {
+        let is_it = |it: &Further| is_at(it.address, wanted.bind, wanted.port);
+        let mut further = match offered.iter().position(is_it) {
+            Some(place) => offered.swap_remove(place),
+            None => listen::listen_further(wanted, request)?,
+        };
+        match wanted.with_udp {
+            true if further.udp.is_empty() => {
+                further.udp = listen::udp_sockets(further.address, request.workers)?;
+            }
+            true => {}
+            false => further.udp.clear(),
+        }
+        bound.further.push(further);
     }
+    Ok(())
 }
 
 /// As many as come with the offer, which is a wanted one: no address has more UDP sockets than there are workers.

@@ -10,6 +10,7 @@ use http::{Method, Request, Response};
 use http_body_util::Empty;
 use hyper::body::Incoming;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -157,31 +158,62 @@ async fn a_listener_gives_its_own_protocols() {
     assert_eq!(alt_svc(&response), Some(offer.as_str()));
 }
 
-#[test]
-fn a_process_takes_every_listener_over_or_none() {
+/// A port at which nobody listens.
+fn free_port() -> u16 {
+    let socket = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    socket.local_addr().unwrap().port()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_takes_over_may_listen_at_other_further_addresses() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("takeover");
-    let kinds = [ListenerKind::Redirect, ListenerKind::Tls];
-    let first = start(&kinds, |options| options.takeover = Some(path.clone()));
-    let ports: Vec<_> = first.further.iter().map(SocketAddr::port).collect();
-    let next = |kinds: &[ListenerKind]| {
-        first.next(|options| {
-            options.takeover = Some(path.clone());
-            options.listeners = kinds.iter().map(|kind| listener(*kind)).collect();
-            for (listener, port) in options.listeners.iter_mut().zip(&ports) {
-                listener.port = *port;
-            }
-        })
+    let takeover = |options: &mut Options| {
+        options.takeover = Some(path.clone());
+        options.shutdown_grace = Duration::from_secs(60);
     };
-    for other in [&kinds[..1], &[ListenerKind::ClearText, ListenerKind::Tls]] {
-        let error = next(other).err().expect("other listeners").to_string();
-        assert!(error.contains("further addresses"), "{error}");
-    }
-    let second = next(&kinds).unwrap();
-    assert_eq!(second.further, first.further);
-    for address in &second.further {
-        std::net::TcpStream::connect(address).unwrap();
-    }
+    let first = start(&[ListenerKind::Redirect, ListenerKind::Tls], takeover);
+    let (former, kept) = (first.further[0], first.further[1]);
+    let mut client = H3::connect_to(kept, first.site.client_tls(&[]));
+    let stream = client.send("/large");
+    client.head(stream);
+
+    // One stays, at another place among them; one goes; one is new.
+    let second = first.next(|options| {
+        takeover(options);
+        options.listeners = [ListenerKind::Tls, ListenerKind::ClearText]
+            .map(listener)
+            .to_vec();
+        options.listeners[0].port = kept.port();
+        options.listeners[1].port = free_port();
+    });
+    let second = second.unwrap();
+    second.site.write("name", "second");
+    assert_eq!((second.further.len(), second.further[0]), (2, kept));
+    let (_, name) = H3::connect_to(kept, second.site.client_tls(&[])).get("/name");
+    assert_eq!(name, b"second");
+    let response = ask(second.further[1], Method::GET, "/name").await;
+    assert_eq!(read(response).await, b"second");
+    assert!(client.body(stream) == large(), "what the first began");
+    drop(client);
+    first.join().unwrap();
+    let refused = TcpStream::connect(former).await.unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+    // HTTP/3 at an address that had none, and none where it was.
+    let third = second.next(|options| {
+        takeover(options);
+        options.listeners = vec![
+            listener(ListenerKind::ClearText),
+            listener(ListenerKind::Tls),
+        ];
+        options.listeners[0].port = kept.port();
+        options.listeners[1].port = second.further[1].port();
+    });
+    let third = third.unwrap();
+    third.site.write("name", "third");
+    let (_, name) = H3::connect_to(third.further[1], third.site.client_tls(&[])).get("/name");
+    assert_eq!(name, b"third");
+    assert_eq!(read(ask(kept, Method::GET, "/name").await).await, b"third");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -239,23 +271,14 @@ fn http3_at_each_address_goes_on_while_another_process_takes_over() {
             (client, stream)
         })
         .collect();
-    let next = |protocols| {
-        first.next(|options| {
-            options.takeover = Some(path.clone());
-            options.listeners = vec![Listener {
-                port: first.further[0].port(),
-                protocols,
-                ..listener(ListenerKind::Tls)
-            }];
-        })
-    };
-    let without = Protocols {
-        http3: false,
-        ..Protocols::default()
-    };
-    let error = next(without).err().expect("other sockets").to_string();
-    assert!(error.contains("(TLS with HTTP/3)"), "{error}");
-    let second = next(Protocols::default()).unwrap();
+    let second = first.next(|options| {
+        options.takeover = Some(path.clone());
+        options.listeners = vec![Listener {
+            port: first.further[0].port(),
+            ..listener(ListenerKind::Tls)
+        }];
+    });
+    let second = second.unwrap();
     second.site.write("name", "second");
     for address in [second.address, second.further[0]] {
         let (_, name) = connect(&second, address).get("/name");

@@ -232,6 +232,9 @@ fn report(former: &Plan, new: &Plan) -> String {
     if former.config().acme != new.config().acme {
         lines.push("changed [acme]".into());
     }
+    if former.config().threads != new.config().threads {
+        lines.push("not changed: threads; that takes a restart".into());
+    }
     let kept = not_replaced(former.config(), new.config());
     if !kept.is_empty() {
         let keys = kept.join(", ");
@@ -265,7 +268,6 @@ fn not_replaced(former: &Config, new: &Config) -> Vec<&'static str> {
     };
     let keys = [
         ("state", former.state != new.state),
-        ("threads", former.threads != new.threads),
         ("grace", former.grace != new.grace),
         ("takeover", former.takeover != new.takeover),
         ("admin", former.admin != new.admin),
@@ -312,7 +314,8 @@ mod tests {
         assert_eq!(
             report(&former, &new),
             "changed site a.example\nadded the default site\nremoved site b.example\n\
-             not changed in place: threads, the policy of the default site; start a new process for that, \
+             not changed: threads; that takes a restart\n\
+             not changed in place: the policy of the default site; start a new process for that, \
              which takes over with `takeover`\n"
         );
         assert_eq!(
