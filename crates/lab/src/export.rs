@@ -5,8 +5,8 @@ use crate::checksums::{CHECKSUMS, changed_files, files, sum, sum_of};
 use crate::folder::{SAMPLES, plan_files};
 use crate::table::folder_error;
 use crate::tar::Tar;
-use crate::{Error, read_run};
-use altway_record::Manifest;
+use crate::{Error, TRACES, read_run, traced_transfers};
+use altway_record::{Manifest, Traced, trace_content};
 use flate2::{Compression, GzBuilder};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -69,7 +69,7 @@ pub fn export(run: &Path, out: &Path, deposit: &Deposit) -> Result<(), Error> {
         });
     }
     let kept = files(run)?;
-    let mut made = made(&manifest, deposit);
+    let mut made = made(&manifest, deposit, &traced_transfers(run)?);
     made.retain(|name, _| !kept.contains_key(name));
     let described = describe(&manifest, deposit, &kept, &made)?;
     made.insert("ro-crate-metadata.json".into(), described);
@@ -78,7 +78,7 @@ pub fn export(run: &Path, out: &Path, deposit: &Deposit) -> Result<(), Error> {
 }
 
 /// All but the description of the whole, and the sums.
-fn made(manifest: &Manifest, deposit: &Deposit) -> Made {
+fn made(manifest: &Manifest, deposit: &Deposit, traced: &[Traced]) -> Made {
     let mut made: Made = plan_files(&manifest.plan);
     made.insert("README.md".into(), readme(manifest, deposit).into_bytes());
     made.insert("LICENSE.txt".into(), license(deposit).into_bytes());
@@ -86,7 +86,7 @@ fn made(manifest: &Manifest, deposit: &Deposit) -> Made {
         "CITATION.cff".into(),
         citation(manifest, deposit).into_bytes(),
     );
-    made.insert("data-dictionary.csv".into(), dictionary());
+    made.insert("data-dictionary.csv".into(), dictionary(traced));
     for (_, name, text) in SCHEMAS {
         made.insert(name.into(), text.as_bytes().to_vec());
     }
@@ -120,7 +120,8 @@ fn readme(manifest: &Manifest, deposit: &Deposit) -> String {
         "# {title}\n\n{description}Measured on {} with altway {}{commit}.\n\n\
          - `report.html`: the result, its pictures, the conditions and the method; open it in a browser.\n\
          - `samples.csv`: what was measured, a row a request; `summary.csv` what follows for each cell.\n\
-         - `data-dictionary.csv`: every column of both with its type, unit and meaning. Units end a column's name.\n\
+         - `data-dictionary.csv`: every column of both with its type, unit and meaning, and every file of `traces/`, where there \
+         are some, with its transfer. Units end a column's name.\n\
          - `manifest.json`: program, machine, link and plan; `schema/` says what stands there.\n\
          - `plan.toml`: `altway lab run plan.toml` measures the same anew.\n\
          - `SHA256SUMS`: `sha256sum -c SHA256SUMS` shows whether a file was changed.\n\n\
@@ -170,8 +171,9 @@ fn citation(manifest: &Manifest, deposit: &Deposit) -> String {
     cff
 }
 
-/// A row a column: file, name, type, unit, meaning.
-fn dictionary() -> Vec<u8> {
+/// A row a column: file, name, type, unit, meaning. A file of a traced transfer has a row without a column, whose type is
+/// the file's.
+fn dictionary(traced: &[Traced]) -> Vec<u8> {
     let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
     let mut text = "file,column,type,unit,description\n".to_owned();
     for (file, _, schema) in SCHEMAS {
@@ -188,7 +190,33 @@ fn dictionary() -> Vec<u8> {
             );
         }
     }
+    if !traced.is_empty() {
+        let what =
+            "columns as in samples.csv, of the transfers that were traced when the run had ended";
+        let _ = writeln!(text, "{TRACES}/{SAMPLES},,text/csv,,{}", quoted(what));
+    }
+    for one in traced {
+        let transfer = transfer_in_words(one);
+        for file in &one.files {
+            let content = trace_content(file).unwrap_or("a file of the transfer");
+            let (format, what) = (format_of(file), quoted(&format!("{transfer}: {content}")));
+            let _ = writeln!(text, "{file},,{format},,{what}");
+        }
+    }
     text.into_bytes()
+}
+
+/// The transfer that files belong to: `cell 1, h2, row 0 of traces/samples.csv`.
+fn transfer_in_words(traced: &Traced) -> String {
+    let sample = &traced.sample;
+    let arm = match sample.policy {
+        Some(policy) => format!("policy {policy}"),
+        None => sample.protocol.to_string(),
+    };
+    format!(
+        "cell {}, {arm}, transfer {} of {TRACES}/{SAMPLES}",
+        sample.cell, sample.ordinal
+    )
 }
 
 /// The unit by which a column's name ends, in words.
@@ -316,7 +344,9 @@ fn format_of(name: &str) -> &'static str {
         "cff" => "application/yaml",
         "parquet" => "application/vnd.apache.parquet",
         "pcapng" => "application/x-pcapng",
-        "txt" => "text/plain",
+        "qlog" => "application/qlog+json",
+        "sqlog" => "application/qlog+json-seq",
+        "txt" | "log" => "text/plain",
         _ => "application/octet-stream",
     }
 }

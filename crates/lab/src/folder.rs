@@ -139,7 +139,7 @@ pub(crate) fn read_alone(path: &Path) -> Result<Vec<Sample>, Error> {
 }
 
 /// No rows, if there is no file yet.
-fn read_table(path: PathBuf) -> Result<Vec<Sample>, Error> {
+pub(crate) fn read_table(path: PathBuf) -> Result<Vec<Sample>, Error> {
     let text = match fs::read_to_string(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         other => other.map_err(folder_error("read", &path))?,

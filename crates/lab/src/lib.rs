@@ -64,4 +64,4 @@ pub use schedule::{Transfer, schedule};
 pub use scheduler::{Left, Scheduler};
 pub use side_by_side::worker_count;
 pub use status::{CellStatus, Status};
-pub use traces::{MAX_TRACED, TRACES, TraceKinds, trace, traced};
+pub use traces::{MAX_TRACED, TRACES, TraceKinds, trace, traced, traced_transfers};

@@ -6,14 +6,15 @@
 //! should have. What each took stands in `traces/samples.csv`.
 
 use crate::Error;
+use crate::checksums::files;
 use crate::environment::Environments;
 use crate::experiment::Context;
-use crate::folder::SAMPLES;
+use crate::folder::{SAMPLES, read_table};
 use crate::link_profile::LinkProfiles;
 use crate::schedule::{Transfer, cells_of, transfers_of};
 use crate::table::{Table, folder_error};
 use crate::workers::{RunContext, Task, measure};
-use altway_record::{Arm, Client, Manifest, Plan, Shard};
+use altway_record::{Arm, Client, Manifest, Plan, Sample, Shard, Traced, transfers as first_rows};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -123,8 +124,7 @@ pub fn trace(
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        let name = format!("cell-{}-{}", transfer.cell.index, arm_name(&transfer.arm));
-        let folder = parent.join(name);
+        let folder = parent.join(folder_name(transfer.cell.index, &transfer.arm));
         fs::create_dir_all(&folder).map_err(folder_error("create", &folder))?;
         observe(&folder);
         let files = TraceFiles { folder, kinds };
@@ -151,11 +151,50 @@ pub fn trace(
     Ok(())
 }
 
-fn arm_name(arm: &Arm) -> String {
-    match arm.policy {
+/// The traced transfers of the run in `run` with their files, in the order in which they were made; none where the run has
+/// none.
+///
+/// # Errors
+/// Their rows or a folder can't be read.
+pub fn traced_transfers(run: &Path) -> Result<Vec<Traced>, Error> {
+    let parent = run.join(TRACES);
+    let rows = read_table(parent.join(SAMPLES))?;
+    let mut traced: Vec<Traced> = Vec::new();
+    // A page visited several times is one transfer with several first requests.
+    for sample in first_rows(&rows).filter(|sample| sample.session == 0) {
+        let name = folder_name(sample.cell, &arm_of(sample));
+        let files = files_of(&parent.join(&name))?;
+        let within = |file: String| format!("{TRACES}/{name}/{file}");
+        traced.push(Traced {
+            sample: sample.clone(),
+            files: files.into_iter().map(within).collect(),
+        });
+    }
+    Ok(traced)
+}
+
+/// The names of the files of a folder, however deep; none of one that is not there.
+fn files_of(folder: &Path) -> Result<Vec<String>, Error> {
+    if !folder.exists() {
+        return Ok(Vec::new());
+    }
+    Ok(files(folder)?.into_keys().collect())
+}
+
+fn arm_of(sample: &Sample) -> Arm {
+    Arm {
+        protocol: sample.protocol,
+        policy: sample.policy,
+        null_arm: sample.null_arm,
+    }
+}
+
+fn folder_name(cell: u32, arm: &Arm) -> String {
+    let arm = match arm.policy {
         Some(policy) => policy.name().to_owned(),
         None => arm.protocol.to_string(),
-    }
+    };
+    format!("cell-{cell}-{arm}")
 }
 
 /// The plan with one value of what is set up for each; without warm-ups, whose packets nobody asked for.

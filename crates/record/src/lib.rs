@@ -37,6 +37,7 @@ mod short_text;
 mod side_by_side;
 mod summary;
 mod time_out;
+mod traced;
 mod visit;
 mod words;
 
@@ -81,6 +82,7 @@ pub use shard::{BadShard, Shard};
 pub use side_by_side::{BadSideBySide, SideBySide};
 pub use summary::SummaryRow;
 pub use time_out::{BadTimeOut, TimeOut};
+pub use traced::{Traced, trace_content};
 pub use visit::{After, MAX_VISIT_REQUESTS, Sessions, Visit, VisitError, VisitRequest};
 
 /// The version of the plan's schema (docs/data/plan.md).

@@ -9,23 +9,25 @@ mod charts;
 mod conditions;
 mod headline;
 mod reading;
+mod traces;
 
 use crate::analysis::{Analysis, Series};
 use crate::canvas;
 use crate::verdict::Verdict;
 use crate::{Picture, table, words};
-use altway_record::Protocol;
+use altway_record::{Protocol, Traced};
 
 /// The whole page.
-pub(crate) fn page(analysis: &Analysis<'_>, drawn: &[Picture]) -> String {
+pub(crate) fn page(analysis: &Analysis<'_>, drawn: &[Picture], traced: &[Traced]) -> String {
     let manifest = analysis.run.manifest;
     let title = format!("altway lab: {}", manifest.plan.name);
     let body = [
         headline::section(analysis),
-        contents(analysis, drawn),
+        contents(analysis, drawn, traced),
         results(analysis),
         policies(analysis),
         pictures(drawn),
+        traces::section(analysis, traced),
         conditions::section(analysis),
         reading::section(analysis),
         method(analysis),
@@ -47,7 +49,7 @@ pub(crate) fn page(analysis: &Analysis<'_>, drawn: &[Picture]) -> String {
 }
 
 /// Links to the sections of the page, and to each picture.
-fn contents(analysis: &Analysis<'_>, drawn: &[Picture]) -> String {
+fn contents(analysis: &Analysis<'_>, drawn: &[Picture], traced: &[Traced]) -> String {
     let measured = analysis.valid() > 0;
     let sections = [
         ("result", "Result", measured),
@@ -57,6 +59,7 @@ fn contents(analysis: &Analysis<'_>, drawn: &[Picture]) -> String {
             analysis.selection.is_some(),
         ),
         ("pictures", "Pictures", !drawn.is_empty()),
+        ("traces", "Traces", !traced.is_empty()),
         ("conditions", "Conditions", true),
         ("reading", "How to read this page", true),
         ("method", "Method", true),

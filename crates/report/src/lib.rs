@@ -38,7 +38,7 @@ mod table;
 mod verdict;
 mod words;
 
-use altway_record::{Manifest, Sample, SummaryRow};
+use altway_record::{Manifest, Sample, SummaryRow, Traced};
 use analysis::Analysis;
 
 pub use choice::{Choice, choices};
@@ -137,13 +137,21 @@ pub fn draw(figure: Figure) -> Result<Picture, Error> {
 /// # Errors
 /// A sample that does not belong to the plan, or a picture that can't be drawn.
 pub fn render(run: &Run<'_>) -> Result<Rendered, Error> {
+    render_with_traces(run, &[])
+}
+
+/// The same, with a section of the page that names the files of each transfer that was traced.
+///
+/// # Errors
+/// As for [`render`].
+pub fn render_with_traces(run: &Run<'_>, traced: &[Traced]) -> Result<Rendered, Error> {
     let analysis = Analysis::new(run)?;
     let summary = summary::rows(&analysis);
     let pictures = pictures::draw_all(&analysis)?;
     Ok(Rendered {
         summary_csv: summary::to_csv(&summary),
         table: table::closing(&analysis),
-        html: html::page(&analysis, &pictures),
+        html: html::page(&analysis, &pictures, traced),
         pictures,
         summary,
     })

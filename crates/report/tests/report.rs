@@ -3,8 +3,8 @@
 
 mod support;
 
-use altway_record::{Manifest, Protocol, Sample, read_samples};
-use altway_report::{Error, Rendered, Run, render};
+use altway_record::{Manifest, Protocol, Sample, Traced, read_samples};
+use altway_report::{Error, Rendered, Run, render, render_with_traces};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -50,6 +50,36 @@ fn the_tables_of_a_known_run_are_as_expected() {
     assert_expected("table.txt", &rendered.table);
     assert_expected("summary.csv", &rendered.summary_csv);
     assert_eq!(rendered.summary.len(), 6);
+}
+
+#[test]
+fn each_traced_transfer_has_links_to_its_files() {
+    let manifest = manifest(QUICK);
+    let samples = samples(&manifest.plan);
+    let run = Run {
+        manifest: &manifest,
+        samples: &samples,
+    };
+    let without = render(&run).unwrap().html;
+    assert!(!without.contains("id=\"traces\"") && !without.contains("#traces"));
+    let of_cell = |one: &&Sample| one.cell == 1 && one.protocol == Protocol::H3;
+    let sample = samples.iter().find(of_cell).unwrap().clone();
+    let mut files = vec!["traces/cell-1-h3/link.pcapng".to_owned()];
+    files.extend((0..20).map(|i| format!("traces/cell-1-h3/client-qlog/a\"<{i:02}.qlog")));
+    let html = render_with_traces(&run, &[Traced { sample, files }])
+        .unwrap()
+        .html;
+    let section = html.split("<section id=\"traces\">").nth(1).unwrap();
+    let section = section.split("</section>").next().unwrap();
+    for told in [
+        "cell 1 · 5 Mbit/s · 0 % loss · 1 MB · client altway · server altway · 50 ms · HTTP/3",
+        "<a href=\"traces/cell-1-h3/link.pcapng\"><code>link.pcapng</code></a>: every packet",
+        "client-qlog/a&quot;&lt;00.qlog</code></a>: qlog of the client&#39;s QUIC connection",
+        "5 more in the same folder",
+    ] {
+        assert!(section.contains(told), "{told}: {section}");
+    }
+    assert!(html.contains("<li><a href=\"#traces\">Traces</a></li>"));
 }
 
 #[test]

@@ -239,6 +239,9 @@ fn run_plan(arguments: &RunArguments, printer: &Printer) -> Result<Answer> {
         arguments
             .traced
             .make(&traces, (&context, &stop), run, printer)?;
+        // Once more, with the files of the transfers that were traced.
+        let (manifest, samples) = altway_lab::read_run(run.0)?;
+        write_report(run.0, &manifest, &samples)?;
     }
     Ok(answer)
 }
@@ -471,7 +474,9 @@ fn keep_what_there_is(path: &Path, manifest: &Manifest, samples: &[Sample], prin
 }
 
 fn write_report(path: &Path, manifest: &Manifest, samples: &[Sample]) -> Result<Rendered> {
-    let rendered = render(manifest, samples)?;
+    let traced = altway_lab::traced_transfers(path)?;
+    let run = Run { manifest, samples };
+    let rendered = altway_report::render_with_traces(&run, &traced)?;
     for (name, bytes) in rendered.files() {
         altway_lab::write_whole(&path.join(name), bytes)?;
     }

@@ -99,6 +99,53 @@ fn what_cannot_be_traced_is_said_before_anything_is_measured() {
     assert!(!dir.path().join("runs").exists());
 }
 
+fn the_report_and_the_archive_lead_to_the_traces(dir: &Dir, run: &Path) {
+    let report = fs::read_to_string(run.join("report.html")).unwrap();
+    let section = report.split("<section id=\"traces\">").nth(1).unwrap();
+    let section = section.split("</section>").next().unwrap();
+    let links: Vec<&str> = section
+        .split("href=\"")
+        .skip(1)
+        .map(|rest| rest.split('"').next().unwrap())
+        .collect();
+    for wanted in [
+        "traces/cell-1-h2/link.pcapng",
+        "traces/cell-1-h3/keys.log",
+        "traces/cell-1-h3/client-qlog/",
+        "traces/cell-1-h3/server-qlog/",
+    ] {
+        let there = |link: &&str| link.starts_with(wanted);
+        assert!(links.iter().any(there), "{wanted}: {links:?}");
+    }
+    assert!(
+        links.iter().all(|link| run.join(link).is_file()),
+        "{links:?}"
+    );
+    for told in ["<a href=\"#traces\">", "10 ms · HTTP/3"] {
+        assert!(report.contains(told), "{told}");
+    }
+    let mut export = dir.altway(["lab", "export", "--author", "Doe, Jo"]);
+    success(export.arg(run).args(["-o", "traced.tar.gz"]));
+    let mut unpack = Command::new("tar");
+    unpack.args([
+        "-xzf",
+        "traced.tar.gz",
+        "--one-top-level=traced",
+        "--strip-components=1",
+    ]);
+    assert!(unpack.current_dir(dir.path()).status().unwrap().success());
+    let there = dir.path().join("traced");
+    let dictionary = fs::read_to_string(there.join("data-dictionary.csv")).unwrap();
+    for link in links {
+        let row = format!("\n{link},,");
+        assert!(
+            dictionary.contains(&row) && there.join(link).exists(),
+            "{link}"
+        );
+    }
+    assert!(sums_hold(&there));
+}
+
 #[test]
 fn chosen_transfers_are_traced_beside_the_run_and_not_in_its_rows() {
     let dir = Dir::alone();
@@ -133,6 +180,7 @@ fn chosen_transfers_are_traced_beside_the_run_and_not_in_its_rows() {
         assert_eq!(has_qlog("server-qlog"), protocol == "h3");
     }
     assert!(sums_hold(&run));
+    the_report_and_the_archive_lead_to_the_traces(&dir, &run);
     if installed("tshark") {
         let folder = run.join("traces/cell-1-h2");
         let mut tshark = Command::new("tshark");

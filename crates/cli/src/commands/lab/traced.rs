@@ -91,6 +91,6 @@ impl Traced {
             stop,
             &mut observe,
         )?;
-        Ok(altway_lab::write_checksums(run)?)
+        Ok(())
     }
 }
