@@ -2,7 +2,7 @@
 
 use crate::common::{Dir, installed, refusal, success};
 use crate::lab::{can_emulate, only_run};
-use altway_record::read_samples;
+use altway_record::{Sample, read_samples};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -120,6 +120,45 @@ fn clients_believe_a_chain_of_ones_own_that_is_compressed_unless_the_plan_says_n
     }
     let manifest = fs::read_to_string(run.join("manifest.json")).unwrap();
     assert!(!manifest.contains("PRIVATE KEY"));
+}
+
+/// Fetches over `protocols` by a client that is installed as `program`, from a server with a chain of its own; each
+/// protocol once.
+fn is_fetched_from_a_chain_of_ones_own(client: &str, program: &str, protocols: [&str; 2]) {
+    let dir = Dir::alone();
+    if !installed(program) || !can_emulate(&dir) {
+        return;
+    }
+    let (chain, _) = made(&dir);
+    join(&dir, "own.pem", [&chain["certificate"], &chain["key"]]);
+    let [first, second] = protocols;
+    let plan = format!(
+        "{PLAN}client = \"{client}\"\nprotocols = [\"{first}\", \"{second}\"]\ncertificate = \"own.pem\"\n"
+    );
+    dir.file("plan.toml", plan);
+    success(&mut dir.altway(["lab", "run", "plan.toml"]));
+    let rows = fs::read_to_string(only_run(&dir).join("samples.csv")).unwrap();
+    let rows = read_samples(&rows).unwrap();
+    for protocol in protocols {
+        let of_it = |row: &&Sample| row.protocol.to_string() == protocol;
+        // On a machine that is busy the link may be late, and the transfer is made again.
+        let row = rows.iter().rfind(of_it).unwrap();
+        assert!(row.valid || row.fault.contains("late"), "{row:#?}");
+        assert_eq!(row.body_bytes, 20_000, "{row:#?}");
+        assert_eq!(row.certificate.to_string(), "own.pem");
+        assert_eq!(row.client.to_string(), client);
+    }
+}
+
+/// curl checks the chain up to its last certificate, which is all that it trusts.
+#[test]
+fn curl_believes_a_chain_of_ones_own() {
+    is_fetched_from_a_chain_of_ones_own("curl", "curl", ["h1", "h2"]);
+}
+
+#[test]
+fn firefox_fetches_from_a_server_with_a_chain_of_ones_own_over_both_transports() {
+    is_fetched_from_a_chain_of_ones_own("firefox", "firefox-esr", ["h2", "h3"]);
 }
 
 /// RFC 8446 section 4.
