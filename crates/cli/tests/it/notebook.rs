@@ -1,6 +1,6 @@
-//! The data files of a run, as somebody's own scripts read them: by the notebook under `examples/`.
+//! The data files of a run, as somebody's own scripts read them: by the notebook and the script under `examples/`.
 
-use crate::common::{Dir, provided, success, text};
+use crate::common::{Dir, installed, provided, success, text};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -90,4 +90,36 @@ fn has_pandas(python: impl AsRef<Path>) -> bool {
         );
     }
     has
+}
+
+/// The figures of README.md, recomputed by other code than altway's.
+#[test]
+fn the_first_results_of_the_readme_follow_from_the_rows_that_were_measured() {
+    if !installed("python3") {
+        return;
+    }
+    let script = repository().join("examples/readme_claims.py");
+    let output = Command::new("python3").arg(&script).output().unwrap();
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let printed = text(&output.stdout);
+    let readme = fs::read_to_string(repository().join("README.md")).unwrap();
+    let first = readme
+        .lines()
+        .find(|line| line.starts_with("| 0 ms |"))
+        .unwrap();
+    let median = first.split('|').nth(2).unwrap().trim();
+    assert!(printed.contains(median), "{median}: {printed}");
+    // Another figure than the rows have is seen.
+    let dir = Dir::new();
+    dir.file("README.md", readme.replacen(median, "9.999 s", 1));
+    let run = repository().join("results").join(KEPT);
+    let mut wrong = Command::new("python3");
+    wrong
+        .arg(&script)
+        .arg(run)
+        .arg(dir.path().join("README.md"));
+    let output = wrong.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("at 0 ms the rows say"));
 }
