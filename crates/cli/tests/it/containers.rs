@@ -38,6 +38,7 @@ fn everything_by(compose: Compose) {
     };
     up_measures_and_ends_with_a_comparison(&engine);
     a_change_of_the_running_link_is_felt(&engine);
+    the_hosts_own_clients_go_through_the_link_by_the_gateway(&engine);
     what_is_wrong_stands_in_the_logs(&engine);
     the_server_serves_alone(&engine);
     the_server_serves_by_a_configuration_file(&engine);
@@ -103,6 +104,45 @@ fn router(engine: &Engine, arguments: &[&str]) -> String {
     let (status, said) = outcome(command.args(arguments));
     assert_eq!(status, Some(0), "{said}");
     said
+}
+
+fn the_hosts_own_clients_go_through_the_link_by_the_gateway(engine: &Engine) {
+    // 20 ms each way: 40 ms until TCP is connected, and no client has a byte of TLS or QUIC before.
+    let path = [("BANDWIDTH", "none"), ("LATENCY", "20ms")];
+    let (status, said) = outcome(engine.compose(&["up", "-d", "gateway"]).envs(path));
+    assert_eq!(status, Some(0), "{said}");
+    let url = "https://127.0.0.1:8443/1MB";
+    let altway = env!("CARGO_BIN_EXE_altway");
+    for protocol in ["h2", "h3"] {
+        let load = [
+            "load",
+            "--insecure",
+            "-n",
+            "1",
+            "-p",
+            protocol,
+            "--json",
+            url,
+        ];
+        once_it_listens(engine.on_the_host(altway).args(load));
+        let output = engine.on_the_host(altway).args(load).output().unwrap();
+        let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let request = &told["requests"][0];
+        assert_eq!(
+            (&request["status"], &request["bytes"]),
+            (&200.into(), &1_000_000.into())
+        );
+        assert!(request["connect_us"].as_u64() >= Some(40_000), "{told}");
+    }
+    if installed("curl") {
+        let mut curl = engine.on_the_host("curl");
+        curl.args(["--insecure", "--silent", "--output", "/dev/null"]);
+        let (status, said) =
+            outcome(curl.args(["--write-out", "%{http_code} %{size_download}", url]));
+        assert_eq!((status, said.as_str()), (Some(0), "200 1000000"));
+    }
+    let (status, said) = outcome(&mut engine.compose(&["rm", "--stop", "--force", "gateway"]));
+    assert_eq!(status, Some(0), "{said}");
 }
 
 fn what_is_wrong_stands_in_the_logs(engine: &Engine) {

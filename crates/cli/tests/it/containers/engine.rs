@@ -82,6 +82,15 @@ impl Engine {
         command
     }
 
+    /// A program of the host, to which the engine publishes its containers' ports.
+    pub(super) fn on_the_host(&self, program: &str) -> Command {
+        let process = self.process().expect("the engine runs");
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/proc/{}/ns/net", process.as_raw_nonzero()));
+        command.arg(program).stdin(Stdio::null());
+        command
+    }
+
     fn client(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.current_dir(self.dir.path().join("docker"));
