@@ -75,6 +75,9 @@ pub struct Options {
     /// nothing was said of them; off by default. [`Emulation::pinning`] says what came of it.
     pub isolate: bool,
     /// The file for a log of all packets at both ends of the link (pcapng); `None` (the default) for
+    /// The nice value of the commands at both ends, from -20, the highest priority, to 19; 0 (the default) leaves them
+    /// that of this process. Below 0 needs root.
+    pub nice: i8,
     /// no log. It costs the link thread some 0.3 µs a packet, and never a wait.
     pub packet_log: Option<PathBuf>,
     /// Asks to keep all processors from sleeping, all the time, so that the ends wake faster, at
@@ -110,6 +113,7 @@ pub struct Emulation {
     packet_log: Option<PacketLog>,
     pinning: Pinning,
     client: End,
+    nice: i8,
     router: Option<Router>,
     /// The link's end on the client's side: the client's or the router's.
     near: End,
@@ -156,6 +160,7 @@ impl Default for Options {
             pin_server: None,
             isolate: false,
             packet_log: None,
+            nice: 0,
             keep_awake: false,
         }
     }
@@ -225,6 +230,7 @@ impl Emulation {
             client,
             router,
             near,
+            nice: options.nice,
             server,
             unset,
             choice,
@@ -382,7 +388,7 @@ impl Emulation {
             .env("ALTWAY_CLIENT", client.to_string());
         clean::mark(&mut command);
         let processors = processors.map(Processors::to_set);
-        sys::join_before_exec(&mut command, end.namespace.clone(), processors);
+        sys::join_before_exec(&mut command, end.namespace.clone(), processors, self.nice);
         command
     }
 
@@ -456,6 +462,10 @@ impl From<&Options> for Parameters {
             down: options.down.clone(),
             seed: options.seed,
         }
+    }
+    if options.nice < 0 {
+        let nice = options.nice;
+        sys::try_out_priority().map_err(|source| Error::Priority { nice, source })?;
     }
 }
 

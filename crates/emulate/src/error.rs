@@ -256,6 +256,14 @@ pub enum Error {
         source: io::Error,
     },
     /// The folder in which links listen can't be made, or is not this user's alone.
+    /// The priority that was asked for is refused.
+    #[error("cannot give the programs at the ends a nice value of {nice}")]
+    Priority {
+        /// The nice value asked for.
+        nice: i8,
+        /// The kernel's answer.
+        source: io::Error,
+    },
     #[error("cannot use the folder `{}` for controlling links", folder.display())]
     ControlFolder {
         /// The folder.

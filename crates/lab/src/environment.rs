@@ -10,7 +10,7 @@ use crate::processor_time::FamilyTime;
 use crate::server::{Server, Testbed, commands, server_ports, shown, version_of};
 use crate::traces::TraceFiles;
 use crate::workspace::Workspace;
-use altway_emulate::{Backend, Emulation, FarEnd};
+use altway_emulate::{Backend, Emulation, FarEnd, Processors};
 use altway_link::Config;
 use altway_record::{
     Cell, Certificate, Congestion, InitialWindow, Plan, Policy, Protocol, ServerCommand,
@@ -268,6 +268,9 @@ fn start_networks(
     let mut networks = BTreeMap::new();
     for key in keys(plan) {
         // One network keeps the processors awake for all.
+    let placement = &plan.placement;
+    let set = |text: &Option<String>| text.as_deref().map(str::parse::<Processors>).transpose();
+    let (pin_client, pin_server) = (set(&placement.client)?, set(&placement.server)?);
         let options = altway_emulate::Options {
             backend,
             far_end: FarEnd::ServerNamespace,
@@ -279,6 +282,11 @@ fn start_networks(
             packet_log: traces.pcap(),
             ..altway_emulate::Options::default()
         };
+            isolate: placement.isolate,
+            pin: placement.link.map(usize::from),
+            pin_client: pin_client.clone(),
+            pin_server: pin_server.clone(),
+            nice: placement.nice,
         networks.insert(key, start_network(&options, key.1)?);
     }
     Ok(networks)

@@ -157,6 +157,9 @@ pub enum Error {
     /// A link of the plan can't be.
     #[error(transparent)]
     Link(#[from] BadLink),
+    /// Processors of the plan can't be read.
+    #[error(transparent)]
+    Processors(#[from] altway_emulate::ProcessorsError),
     /// Namespaces or link can't be made.
     #[error("cannot set up the emulated network")]
     Network(#[from] altway_emulate::Error),

@@ -7,11 +7,13 @@ mod check;
 mod error;
 mod file;
 mod links;
+mod placement;
 mod servers;
 mod text;
 
 pub use error::PlanError;
 pub use file::{Files, KEYS, MAX_INCLUDES};
+pub use placement::Placement;
 
 use crate::axis;
 use crate::words::words;
@@ -131,6 +133,9 @@ pub struct Plan {
     /// How many transfers over slow links are made at once.
     #[serde(default)]
     pub side_by_side: SideBySide,
+    /// Processors and priority of what takes part in a transfer.
+    #[serde(default, skip_serializing_if = "Placement::is_default")]
+    pub placement: Placement,
     /// Unmeasured transfers by each client over each protocol when a server has started.
     pub warm_ups: u32,
     /// Decides the order of the transfers and which packets the links lose.

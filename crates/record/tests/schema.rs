@@ -143,6 +143,8 @@ const RICH: &str = r#"
     3s = "loss 5%"
     [stop]
     looks = 3
+    [processors]
+    nice = -5
 "#;
 
 fn manifest(plan: Plan) -> Manifest {

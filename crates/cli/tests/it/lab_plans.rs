@@ -170,6 +170,23 @@ fn shards_are_merged_into_the_whole_run_and_what_is_missing_is_resumed() {
 }
 
 #[test]
+fn a_plan_says_which_processors_and_which_priority_the_ends_have() {
+    let dir = Dir::alone();
+    if !can_emulate(&dir) {
+        return;
+    }
+    let more = "size = \"30KB\"\n[processors]\nisolate = true\nserver = \"0\"\nnice = 12";
+    dir.file("t.toml", plan(more));
+    success(&mut dir.altway(["lab", "run", "t.toml"]));
+    let rows = rows(&dir);
+    let valid = column(&rows, "valid");
+    assert!(rows.iter().any(|row| row[valid] == "true"), "{rows:?}");
+    let report = fs::read_to_string(crate::lab::only_run(&dir).join("report.html")).unwrap();
+    let told = "each on its own, as far as there are enough, server on 0, nice value 12";
+    assert!(report.contains(told), "the report does not say: {told}");
+}
+
+#[test]
 fn all_topologies_of_a_plan_are_measured_in_one_run() {
     let dir = Dir::alone();
     if !can_emulate(&dir) {

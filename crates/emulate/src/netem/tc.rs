@@ -127,7 +127,7 @@ fn run(namespace: Option<&Namespace>, arguments: &[&str], input: &str) -> Result
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     if let Some(namespace) = namespace {
-        sys::join_before_exec(&mut command, namespace.clone(), None);
+        sys::join_before_exec(&mut command, namespace.clone(), None, 0);
     }
     let failed = |source: io::Error| Error::NoTc { source };
     let mut child = command.spawn().map_err(failed)?;

@@ -5,18 +5,19 @@
 
 use crate::namespace::Namespace;
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal, setpriority_process};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 /// Makes the child of `command` join `namespace` before it becomes the program, and die when the
-/// thread that spawned it ends; on these processors only, if given.
+/// thread that spawned it ends; on these processors only, if given, and with this nice value, if it is not 0.
 pub(crate) fn join_before_exec(
     command: &mut Command,
     namespace: Namespace,
     processors: Option<CpuSet>,
+    nice: i8,
 ) {
     let parent = rustix::process::getpid();
     let enter = move || {
@@ -24,9 +25,12 @@ pub(crate) fn join_before_exec(
         if let Some(processors) = &processors {
             sched_setaffinity(None, processors)?;
         }
+        if nice != 0 {
+            setpriority_process(None, nice.into())?;
+        }
         namespace.join()
     };
-    // SAFETY: the closure makes five system calls at most through rustix and returns; converting an error
+    // SAFETY: the closure makes six system calls at most through rustix and returns; converting an error
     // number to `io::Error` doesn't allocate. The namespace's file stays open in the child, as it
     // is closed by exec at the earliest.
     unsafe { command.pre_exec(enter) };
@@ -40,7 +44,7 @@ pub(crate) fn try_in_child(attempt: fn() -> Result<(), Errno>) -> io::Result<()>
     const DONE: Errno = Errno::CANCELED;
     let report = move || Err(attempt().err().unwrap_or(DONE).into());
     let mut command = Command::new("/proc/self/exe");
-    // SAFETY: the callers in `probe` pass functions that only make system calls.
+    // SAFETY: the callers pass functions that only make system calls.
     unsafe { command.pre_exec(report) };
     match command.spawn() {
         Err(error) if error.raw_os_error() == Some(DONE.raw_os_error()) => Ok(()),
@@ -48,6 +52,11 @@ pub(crate) fn try_in_child(attempt: fn() -> Result<(), Errno>) -> io::Result<()>
         // The closure above never lets the child get as far as exec.
         Ok(mut child) => child.kill().and_then(|()| child.wait().map(|_| ())),
     }
+}
+
+/// Finds out whether this process may have the highest priority (`CAP_SYS_NICE`).
+pub(crate) fn try_out_priority() -> io::Result<()> {
+    try_in_child(|| setpriority_process(None, -20))
 }
 
 /// Sends the child SIGKILL when its parent ends, also when that happened already.

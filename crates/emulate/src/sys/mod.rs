@@ -15,7 +15,7 @@ mod realtime;
 mod tun;
 
 pub(crate) use bpf::{Instruction, SharedWords, load_filter, registers, set_tun_filter};
-pub(crate) use child::{join_before_exec, try_in_child};
+pub(crate) use child::{join_before_exec, try_in_child, try_out_priority};
 pub(crate) use ethtool::{Offload, offload, set_offload};
 pub(crate) use packet::{Frame, PacketSocket, packet_sender};
 pub(crate) use realtime::{request_idle_class, request_realtime};

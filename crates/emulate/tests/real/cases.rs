@@ -45,6 +45,7 @@ pub(crate) const ALL: &[Case] = cases! {
         teardown_leaves_nothing_and_is_fast,
         teardown_does_not_wait_for_programs_that_still_run,
         programs_die_with_the_thread_that_started_them,
+        programs_have_the_priority_that_was_asked_for,
         two_links_at_once_do_not_meet,
     ],
     root: [
@@ -446,6 +447,18 @@ fn programs_die_with_the_thread_that_started_them() {
     let mut idle = thread.expect("it starts");
     let status = idle.child.wait().expect("it was not waited for");
     assert_eq!(status.signal(), Some(9));
+}
+
+fn programs_have_the_priority_that_was_asked_for() {
+    let link = start(Options {
+        nice: 11,
+        ..Options::default()
+    });
+    // Without arguments it prints its own.
+    for mut command in [link.client_command("nice"), link.server_command("nice")] {
+        let output = command.output().expect("coreutils are there");
+        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "11");
+    }
 }
 
 fn two_links_at_once_do_not_meet() {

@@ -266,6 +266,7 @@ impl Plan {
         if let Some(stopping) = &self.stopping {
             self.check_stopping(stopping)?;
         }
+        self.check_placement()?;
         let adaptive = self.sampling == Sampling::Adaptive;
         refuse(
             adaptive && self.protocols.len() != 2,

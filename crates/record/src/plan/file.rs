@@ -5,7 +5,7 @@
 
 use super::links::{self, TypedLink};
 use super::servers::TypedServer;
-use super::{DEFAULT_MTU, PlanError, Sampling, Stopping};
+use super::{DEFAULT_MTU, Placement, PlanError, Sampling, Stopping};
 use crate::axis::{self, AxisError, AxisValue};
 use crate::scenario::{Mixed, Page, Repeat};
 use crate::{BadTimeOut, PLAN_SCHEMA_VERSION, Plan, Policy, Scenario, SideBySide, TimeOut};
@@ -23,7 +23,7 @@ pub const MAX_INCLUDES: usize = 16;
 const APART: [&str; 2] = ["10s", "1h"];
 
 /// The keys of a plan.
-pub const KEYS: [&str; 34] = [
+pub const KEYS: [&str; 35] = [
     "schema",
     "include",
     "name",
@@ -55,13 +55,14 @@ pub const KEYS: [&str; 34] = [
     "stop",
     "sampling",
     "side_by_side",
+    "processors",
     "warm_ups",
     "seed",
     "timeout",
 ];
 
 /// The keys of the tables in a plan.
-const TABLES: [(&str, &[&str]); 7] = [
+const TABLES: [(&str, &[&str]); 8] = [
     ("page", &["html", "objects", "har"]),
     ("mixed", &["small", "count"]),
     ("repeat", &["visits", "early_data"]),
@@ -69,6 +70,7 @@ const TABLES: [(&str, &[&str]); 7] = [
     ("stop", &["least_pairs", "looks", "half_width"]),
     ("server", &["name", "command", "config", "protocols"]),
     ("link", &links::KEYS),
+    ("processors", &Placement::KEYS),
 ];
 
 /// Gives a file by the name of the file that names it (`None`: the plan itself) and the name there,
@@ -109,6 +111,8 @@ struct Typed {
     stop: Option<TypedStop>,
     sampling: Option<String>,
     side_by_side: Option<Count>,
+    #[serde(default)]
+    processors: Placement,
     warm_ups: Option<u32>,
     seed: Option<u64>,
     timeout: Option<String>,
@@ -301,6 +305,7 @@ impl Sources {
             stopping: typed.stop.as_ref().map(stopping_of),
             sampling: self.word("sampling", typed.sampling.as_deref(), Sampling::Grid)?,
             side_by_side: self.side_by_side(typed.side_by_side)?,
+            placement: typed.processors,
             warm_ups: typed.warm_ups.unwrap_or(1),
             seed: typed.seed.unwrap_or(1),
             timeout: self.timeout(typed.timeout.as_deref())?,

@@ -73,6 +73,7 @@ impl Plan {
                 .collect();
             lines.push(format!("\n[sessions]\napart = {}", list(&apart)));
         }
+        lines.extend(self.placement.to_toml());
         lines.extend(self.scenario_table());
         lines.join("\n") + "\n"
     }

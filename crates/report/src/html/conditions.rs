@@ -6,8 +6,8 @@ use crate::pictures::quantile_of;
 use crate::summary::loss_counted_percent;
 use crate::words;
 use altway_record::{
-    Certificate, ChainName, LinkWords, MadeCertificate, Manifest, Plan, Running, Sample, Scenario,
-    transfers,
+    Certificate, ChainName, LinkWords, MadeCertificate, Manifest, Placement, Plan, Running, Sample,
+    Scenario, transfers,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -330,14 +330,7 @@ fn configured(analysis: &Analysis<'_>) -> Facts {
         ("certificate of the server", listed(certificates.collect())),
         ("client's hello", HELLO.into()),
     ];
-    // By default it is what each server does.
-    if plan.certificate_compressions != [true] {
-        let values = plan.certificate_compressions.iter().map(|one| match one {
-            true => "for clients that read Brotli (RFC 8879)".to_owned(),
-            false => "off".to_owned(),
-        });
-        facts.push(("compression of the certificate", listed(values.collect())));
-    }
+    facts.extend(compression(plan));
     if analysis.run.manifest.from_samples {
         facts.push(("what carried the link, and how", NOT_TOLD.into()));
     } else {
@@ -349,9 +342,42 @@ fn configured(analysis: &Analysis<'_>) -> Facts {
             ("priority of the link's thread", priority.into()),
         ]);
     }
+    facts.extend(placement(&plan.placement));
     let links = plan.links.iter().filter(|link| !link.is_plain());
     facts.extend(links.map(|link| ("link", format!("{}: {}", link.name, course(link)))));
     facts
+}
+
+/// Compression of certificates; `None` where each server does what it does by default.
+fn compression(plan: &Plan) -> Option<(&'static str, String)> {
+    if plan.certificate_compressions == [true] {
+        return None;
+    }
+    let values = plan.certificate_compressions.iter().map(|one| match one {
+        true => "for clients that read Brotli (RFC 8879)".to_owned(),
+        false => "off".to_owned(),
+    });
+    let values: Vec<String> = values.collect();
+    Some(("compression of the certificate", words::list(&values)))
+}
+
+/// Processors that what takes part keeps to, and its priority; `None` where the plan leaves that to the kernel.
+fn placement(placement: &Placement) -> Option<(&'static str, String)> {
+    if placement.is_default() {
+        return None;
+    }
+    let set = |what: &str, set: Option<String>| set.map(|set| format!("{what} on {set}"));
+    let parts = [
+        placement
+            .isolate
+            .then(|| "each on its own, as far as there are enough".to_owned()),
+        set("link", placement.link.map(|link| link.to_string())),
+        set("client", placement.client.clone()),
+        set("server", placement.server.clone()),
+        (placement.nice != 0).then(|| format!("nice value {}", placement.nice)),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    Some(("processors and priority", parts.join(", ")))
 }
 
 /// What a link goes through, in the plan's words.
