@@ -131,6 +131,11 @@ fn of_emulate(error: &EmulateError) -> Option<String> {
         EmulateError::NoBackend { .. } => {
             "run `altway doctor` to see what is missing, or choose with `--backend`"
         }
+        EmulateError::Priority { .. } => "run as root, or ask for a nice value of 0 or more",
+        EmulateError::BeyondEgress { .. } => "leave it out, or take another topology",
+        EmulateError::NoHtb => {
+            "load it with `modprobe sch_htb` as root, or take another topology than egress"
+        }
         EmulateError::Unshapable { .. } | EmulateError::BeyondBackend { .. } => {
             "use `--backend tun` or `--backend packet` for that"
         }

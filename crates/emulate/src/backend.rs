@@ -103,6 +103,15 @@ pub(crate) fn choose(asked: Option<Backend>) -> Result<Choice, Error> {
     choose_by(asked, &Backend::ALL, Backend::obstacle)
 }
 
+/// The same for ends that shape what they send, for which a TUN interface is no Ethernet.
+pub(crate) fn choose_for_egress(asked: Option<Backend>) -> Result<Choice, Error> {
+    if asked == Some(Backend::Tun) {
+        let (backend, what) = (Backend::Tun, "shaping where packets leave an end");
+        return Err(Error::BeyondBackend { backend, what });
+    }
+    choose_by(asked, &Backend::ALL[1..], Backend::obstacle)
+}
+
 /// The same between two interfaces of this namespace, where a TUN interface has no place.
 pub(crate) fn choose_between(asked: Option<Backend>) -> Result<Choice, Error> {
     if asked == Some(Backend::Tun) {

@@ -3,6 +3,7 @@
 use crate::backend::{self, Backend, Choice};
 use crate::clean;
 use crate::control::{LinkState, Target};
+use crate::egress::{Sender, Shaping};
 use crate::end::{self, End, Place, Tuning};
 use crate::idle_spinners::IdleSpinners;
 use crate::ip::IpVersion;
@@ -74,10 +75,10 @@ pub struct Options {
     /// Asks to give the link and the ends processors of their own, as far as there are enough and
     /// nothing was said of them; off by default. [`Emulation::pinning`] says what came of it.
     pub isolate: bool,
-    /// The file for a log of all packets at both ends of the link (pcapng); `None` (the default) for
     /// The nice value of the commands at both ends, from -20, the highest priority, to 19; 0 (the default) leaves them
     /// that of this process. Below 0 needs root.
     pub nice: i8,
+    /// The file for a log of all packets at both ends of the link (pcapng); `None` (the default) for
     /// no log. It costs the link thread some 0.3 µs a packet, and never a wait.
     pub packet_log: Option<PathBuf>,
     /// Asks to keep all processors from sleeping, all the time, so that the ends wake faster, at
@@ -112,8 +113,8 @@ pub struct Emulation {
     /// The packet log; dropped after the link, which must be gone before the log can end.
     packet_log: Option<PacketLog>,
     pinning: Pinning,
-    client: End,
     nice: i8,
+    client: End,
     router: Option<Router>,
     /// The link's end on the client's side: the client's or the router's.
     near: End,
@@ -159,8 +160,8 @@ impl Default for Options {
             pin_client: None,
             pin_server: None,
             isolate: false,
-            packet_log: None,
             nice: 0,
+            packet_log: None,
             keep_awake: false,
         }
     }
@@ -176,10 +177,10 @@ impl Emulation {
     /// Names the step that failed and the kernel's answer. Nothing is left behind then.
     pub fn start(mut options: Options) -> Result<Self, Error> {
         check(&options)?;
-        let choice = backend::choose(options.backend)?;
-        check_backend(choice.backend, &options)?;
+        let choice = choose_backend(&options)?;
         let pinning = Pinning::of(&options)?;
-        let parameters = Parameters::from(&options);
+        let shaping = Shaping::of(options.topology, choice.backend, options.mtu);
+        let parameters = shaping.left_to_the_link(&options);
         let (far_end, mtu) = (options.far_end, options.mtu);
         let tuning = Tuning {
             congestion_control: options.congestion_control.take(),
@@ -212,6 +213,7 @@ impl Emulation {
         end::introduce(&devices, [&near, &server])?;
         let log = options.packet_log.as_deref().map(PacketLog::create);
         let (packet_log, recorder) = log.transpose()?.unzip();
+        let senders = [(&near, &devices.client), (&server, &devices.server)].map(Sender::new);
         let link = devices.connect(Start {
             parameters,
             mtu,
@@ -220,6 +222,7 @@ impl Emulation {
             subnet: subnets.link,
             beyond: (options.topology == Topology::Router).then(|| subnets.veth.prefix()),
         })?;
+        let link = shaping.at_the_ends(link, senders, [&options.up, &options.down])?;
         let (client, router, more) = attach_client(&options, &near, &server, subnets, &tuning)?;
         unset.extend(more);
         set_initial_window(&options, [&client, &near, &server])?;
@@ -227,10 +230,10 @@ impl Emulation {
             link,
             packet_log,
             pinning,
+            nice: options.nice,
             client,
             router,
             near,
-            nice: options.nice,
             server,
             unset,
             choice,
@@ -455,24 +458,14 @@ impl Target for Emulation {
     }
 }
 
-impl From<&Options> for Parameters {
-    fn from(options: &Options) -> Self {
-        Self {
-            up: options.up.clone(),
-            down: options.down.clone(),
-            seed: options.seed,
-        }
-    }
-    if options.nice < 0 {
-        let nice = options.nice;
-        sys::try_out_priority().map_err(|source| Error::Priority { nice, source })?;
-    }
-}
-
 fn check(options: &Options) -> Result<(), Error> {
     let (ip, mtu, least) = (options.ip, options.mtu, options.ip.least_mtu());
     if mtu < least {
         return Err(Error::Mtu { mtu, ip, least });
+    }
+    if options.nice < 0 {
+        let nice = options.nice;
+        sys::try_out_priority().map_err(|source| Error::Priority { nice, source })?;
     }
     if options.far_end == FarEnd::Host && privilege::in_user_namespace() {
         return Err(Error::HostNeedsRoot);
@@ -480,12 +473,16 @@ fn check(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses what the backend can't do, before anything is made.
-fn check_backend(backend: Backend, options: &Options) -> Result<(), Error> {
-    if backend == Backend::Netem && options.packet_log.is_some() {
+/// Chooses the backend, and refuses what it can't do, before anything is made.
+fn choose_backend(options: &Options) -> Result<Choice, Error> {
+    let choice = match options.topology.shapes_at_the_ends() {
+        true => backend::choose_for_egress(options.backend)?,
+        false => backend::choose(options.backend)?,
+    };
+    if choice.backend == Backend::Netem && options.packet_log.is_some() {
         return Err(beyond_netem("a packet log"));
     }
-    Ok(())
+    Ok(choice)
 }
 
 /// The namespace of one end.
@@ -539,7 +536,7 @@ fn attach_client(
     subnets: Subnets,
     tuning: &Tuning,
 ) -> Result<(End, Option<Router>, Vec<Unset>), Error> {
-    if options.topology == Topology::Direct {
+    if options.topology == Topology::Direct || options.topology.shapes_at_the_ends() {
         let namespace = &near.namespace;
         namespace.run(|| Netlink::open()?.add_default_route(server.address))?;
         return Ok((near.clone(), None, Vec::new()));

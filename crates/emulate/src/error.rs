@@ -178,8 +178,17 @@ pub enum Error {
         /// The thing that it can't do.
         what: &'static str,
     },
+    /// Ends that shape what they send can't be asked for that.
+    #[error("where the ends shape what they send (topology egress) there is nothing for {what}")]
+    BeyondEgress {
+        /// The thing that can't be done.
+        what: &'static str,
+    },
+    /// This kernel has no HTB.
+    #[error("this kernel has no HTB")]
+    NoHtb,
     /// The text names no topology.
-    #[error("`{text}` is no topology: expected direct, router or proxied")]
+    #[error("`{text}` is no topology: expected direct, router, proxied, egress or egress-packets")]
     UnknownTopology {
         /// The text that was given.
         text: String,
@@ -247,6 +256,14 @@ pub enum Error {
         /// The ones that there are for this process.
         allowed: String,
     },
+    /// The priority that was asked for is refused.
+    #[error("cannot give the programs at the ends a nice value of {nice}")]
+    Priority {
+        /// The nice value asked for.
+        nice: i8,
+        /// The kernel's answer.
+        source: io::Error,
+    },
     /// The file of the packet log can't be made.
     #[error("cannot write the packet log `{}`", path.display())]
     PacketLog {
@@ -256,14 +273,6 @@ pub enum Error {
         source: io::Error,
     },
     /// The folder in which links listen can't be made, or is not this user's alone.
-    /// The priority that was asked for is refused.
-    #[error("cannot give the programs at the ends a nice value of {nice}")]
-    Priority {
-        /// The nice value asked for.
-        nice: i8,
-        /// The kernel's answer.
-        source: io::Error,
-    },
     #[error("cannot use the folder `{}` for controlling links", folder.display())]
     ControlFolder {
         /// The folder.

@@ -11,12 +11,13 @@
 //! [`Backend`] says what moves the packets: the thread over TUN interfaces, as drawn, or over packet
 //! sockets, or the kernel's netem; [`Between`] is a link between interfaces that are there already, whose
 //! ends [`attach`] themselves. The stretch between the client and the link is a [`Topology`]: nothing, a
-//! router that forwards packets, or one whose proxies pass bytes on ([`proxy`]).
+//! router that forwards packets, one whose proxies pass bytes on ([`proxy`]), or nothing, but ends that shape what they send.
 //!
 //! ```text
 //!   direct    client ══ link ══ server
 //!   router    client ── veth ── router ══ link ══ server
 //!   proxied   client ── veth ── router with proxies ══ link ══ server
+//!   egress    client with HTB ══ link ══ HTB with server
 //! ```
 //!
 //! Every packet is one of the wire, so no offload can cheat, and but for netem the same seed loses the
@@ -95,6 +96,7 @@ mod coalescing;
 mod congestion;
 pub mod containment;
 pub mod control;
+mod egress;
 mod emulation;
 mod end;
 mod error;

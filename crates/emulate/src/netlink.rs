@@ -66,6 +66,16 @@ impl Netlink {
         )
     }
 
+    /// Has TCP hand over packets one by one that leave by an interface, for connections from now on.
+    pub(crate) fn send_packets_apart(&self, index: u32) -> Result<(), Error> {
+        let apart =
+            LinkUnspec::new_with_index(index).append_extra_attribute(LinkAttribute::GsoMaxSegs(1));
+        self.run(
+            "have packets handed over one by one",
+            self.handle.link().set(apart.build()).execute(),
+        )
+    }
+
     /// Sets the loopback interface up.
     pub(crate) fn set_loopback_up(&self) -> Result<(), Error> {
         let up = LinkUnspec::new_with_index(LOOPBACK).up();

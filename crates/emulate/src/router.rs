@@ -122,7 +122,7 @@ fn set_up(namespace: &Namespace, plan: &Plan<'_>) -> Result<(Router, Vec<Unset>)
     let (end, unset) = set_up_end(namespace, VethEnd::Router, plan)?;
     let proxy = match plan.topology {
         Topology::Proxied => Some(start_proxy(end.address, plan)?),
-        Topology::Direct | Topology::Router => None,
+        _ => None,
     };
     Ok((Router { end, proxy }, unset))
 }

@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// The stretch between the client and the server.
 ///
 /// The emulated link is the same in each, so a round trip takes the delay of both directions
-/// whatever the topology. Three topologies, because they explain why two labs disagree about which
+/// whatever the topology. Several topologies, because they explain why two labs disagree about which
 /// protocol is faster on "the same" path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -40,19 +40,48 @@ pub enum Topology {
     ///      QUIC ────────────────────────────────────────────▶
     /// ```
     Proxied,
+    /// One hop, but each end shapes what it sends, on its own interface, as a server does that limits
+    /// itself by `tc`: the rate and its queue are the kernel's HTB there, which counts Ethernet headers
+    /// too. TCP hands large pieces over (GSO), as hosts do by default: each is one in the queue, and leaves it in one burst, up
+    /// to 64 KB before the rate would let it. The link has what is left, loss and delay; of
+    /// [`Backend::Netem`](crate::Backend::Netem) the delay is at the interfaces as well. Not for
+    /// [`Backend::Tun`](crate::Backend::Tun), and without changes while it runs.
+    ///
+    /// ```text
+    ///   client with HTB ══ link ══ HTB with server
+    /// ```
+    Egress,
+    /// The same, but TCP hands over each packet by itself, so that the queue counts packets of the wire and the
+    /// rate holds for each.
+    #[serde(rename = "egress-packets")]
+    EgressPackets,
 }
 
 impl Topology {
     /// All of them, the simplest first.
-    pub const ALL: [Self; 3] = [Self::Direct, Self::Router, Self::Proxied];
+    pub const ALL: [Self; 5] = [
+        Self::Direct,
+        Self::Router,
+        Self::Proxied,
+        Self::Egress,
+        Self::EgressPackets,
+    ];
 
-    /// The name: `direct`, `router` or `proxied`.
+    /// Returns whether the ends shape what they send, and not the link.
+    #[must_use]
+    pub fn shapes_at_the_ends(self) -> bool {
+        matches!(self, Self::Egress | Self::EgressPackets)
+    }
+
+    /// The name: `direct`, `router`, `proxied`, `egress` or `egress-packets`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Direct => "direct",
             Self::Router => "router",
             Self::Proxied => "proxied",
+            Self::Egress => "egress",
+            Self::EgressPackets => "egress-packets",
         }
     }
 }
@@ -92,7 +121,7 @@ mod tests {
         let refused = "star".parse::<Topology>().unwrap_err().to_string();
         assert_eq!(
             refused,
-            "`star` is no topology: expected direct, router or proxied"
+            "`star` is no topology: expected direct, router, proxied, egress or egress-packets"
         );
     }
 }

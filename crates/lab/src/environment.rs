@@ -248,6 +248,8 @@ fn emulated(topology: Topology) -> altway_emulate::Topology {
         Topology::Direct => altway_emulate::Topology::Direct,
         Topology::Router => altway_emulate::Topology::Router,
         Topology::Proxied => altway_emulate::Topology::Proxied,
+        Topology::Egress => altway_emulate::Topology::Egress,
+        Topology::EgressPackets => altway_emulate::Topology::EgressPackets,
     }
 }
 
@@ -266,13 +268,13 @@ fn start_networks(
     traces: &TraceFiles,
 ) -> Result<BTreeMap<Key, Emulation>, Error> {
     let mut networks = BTreeMap::new();
-    for key in keys(plan) {
-        // One network keeps the processors awake for all.
     let placement = &plan.placement;
     let set = |text: &Option<String>| text.as_deref().map(str::parse::<Processors>).transpose();
     let (pin_client, pin_server) = (set(&placement.client)?, set(&placement.server)?);
+    for key in keys(plan) {
+        // One network keeps the processors awake for all.
         let options = altway_emulate::Options {
-            backend,
+            backend: backend_of(key.0, backend),
             far_end: FarEnd::ServerNamespace,
             topology: emulated(key.0),
             proxy_ports: server_ports(plan),
@@ -280,16 +282,23 @@ fn start_networks(
             initial_window: window_of_routes(key.2),
             keep_awake: worker == 0 && networks.is_empty(),
             packet_log: traces.pcap(),
-            ..altway_emulate::Options::default()
-        };
             isolate: placement.isolate,
             pin: placement.link.map(usize::from),
             pin_client: pin_client.clone(),
             pin_server: pin_server.clone(),
             nice: placement.nice,
+            ..altway_emulate::Options::default()
+        };
         networks.insert(key, start_network(&options, key.1)?);
     }
     Ok(networks)
+}
+
+/// The backend of a topology's network: ends that shape what they send have no use for TUN interfaces, which others
+/// of the plan may well have.
+fn backend_of(topology: Topology, asked: Option<Backend>) -> Option<Backend> {
+    let at_the_ends = emulated(topology).shapes_at_the_ends();
+    asked.filter(|backend| !at_the_ends || *backend != Backend::Tun)
 }
 
 /// The window that routes must say: that by default is the kernel's too.

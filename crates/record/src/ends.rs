@@ -20,6 +20,10 @@ words! {
         /// A router with a TCP proxy and a UDP proxy: it shapes towards the client, and the
         /// server's own interface shapes towards the router.
         Proxied = "proxied",
+        /// One hop, and each end shapes what it sends, on its own interface, in large pieces of TCP.
+        Egress = "egress",
+        /// The same, and TCP hands over each packet by itself.
+        EgressPackets = "egress-packets",
     }
 }
 

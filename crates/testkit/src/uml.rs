@@ -25,13 +25,14 @@ const KERNEL: &str = "/usr/bin/linux.uml";
 /// Folder in which Debian keeps the kernel's modules, with a subfolder for each version.
 const MODULES: &str = "/usr/lib/uml/modules";
 
-/// The modules that a network between namespaces takes, with netem, each after those it needs.
-const NEEDED: [&str; 5] = [
+/// The modules that a network between namespaces takes, with netem and HTB, each after those it needs.
+const NEEDED: [&str; 6] = [
     "kernel/lib/crc-ccitt.ko",
     "kernel/net/ipv6/ipv6.ko",
     "kernel/drivers/net/veth.ko",
     "kernel/drivers/net/tun.ko",
     "kernel/net/sched/sch_netem.ko",
+    "kernel/net/sched/sch_htb.ko",
 ];
 
 /// Tells the first process the folder that it shares with the test.

@@ -58,7 +58,8 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// The topology between COMMAND and the link: nothing (direct), a router that forwards packets
-    /// (router), or one whose proxies pass TCP and UDP on (proxied).
+    /// (router), one whose proxies pass TCP and UDP on (proxied), or nothing, and each end shapes what it sends,
+    /// on its own interface (egress; egress-packets: without TCP's large pieces).
     #[arg(long, value_name = "TOPOLOGY", default_value_t)]
     topology: Topology,
     /// Port of the server that the proxies pass on, of TCP and of UDP; may be given often.

@@ -194,12 +194,12 @@ fn all_topologies_of_a_plan_are_measured_in_one_run() {
     }
     dir.file(
         "t.toml",
-        plan("size = \"30KB\"\ntopology = [\"direct\", \"router\", \"proxied\"]"),
+        plan("size = \"30KB\"\ntopology = [\"direct\", \"router\", \"proxied\", \"egress\", \"egress-packets\"]"),
     );
     success(&mut dir.altway(["lab", "run", "t.toml"]));
     let rows = rows(&dir);
     let (topology, valid) = (column(&rows, "topology"), column(&rows, "valid"));
-    for wanted in ["direct", "router", "proxied"] {
+    for wanted in ["direct", "router", "proxied", "egress", "egress-packets"] {
         let valid = rows
             .iter()
             .filter(|row| row[topology] == wanted && row[valid] == "true");

@@ -28,6 +28,9 @@ fn every_topology_carries_every_protocol() {
         ("router", "--ipv6", "h2"),
         ("proxied", "--mtu=1500", "h2"),
         ("proxied", "--ipv6", "h3"),
+        ("egress", "--mtu=1500", "h2"),
+        ("egress", "--ipv6", "h3"),
+        ("egress-packets", "--mtu=1500", "h1"),
     ];
     for (topology, flag, protocol) in runs {
         let mut emulate = dir.altway(["emulate", "--json", flag, "--topology", topology]);
@@ -46,7 +49,11 @@ fn every_topology_carries_every_protocol() {
         let report = said.lines().find(|line| line.starts_with('{'));
         let report: Value = serde_json::from_str(report.unwrap()).unwrap();
         let router = report.get("router");
-        assert_eq!(router.is_some(), topology != "direct", "{case}");
+        assert_eq!(
+            router.is_some(),
+            ["router", "proxied"].contains(&topology),
+            "{case}"
+        );
         let proxy = router.and_then(|router| router.get("proxy"));
         assert_eq!(proxy.is_some(), topology == "proxied", "{case}");
         if let Some(proxy) = proxy {
@@ -173,7 +180,7 @@ fn a_topology_that_there_is_not_and_an_mtu_too_small_for_ipv6() {
     let dir = Dir::new();
     let said = refusal(&mut dir.altway(["emulate", "--topology", "star", "--", "true"]));
     assert!(
-        said.contains("expected direct, router or proxied"),
+        said.contains("expected direct, router, proxied, egress or egress-packets"),
         "{said}"
     );
     let mut emulate = dir.altway(["emulate", "--ipv6", "--mtu", "1279", "--server", "true"]);

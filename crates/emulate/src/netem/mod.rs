@@ -7,10 +7,11 @@ mod alarm;
 mod router;
 mod run;
 mod shape;
-mod tc;
+pub(crate) mod tc;
 
 pub(crate) use router::Router;
 pub use shape::Unshapable;
+pub(crate) use shape::queue_limit;
 
 use crate::clock::now;
 use crate::link::Link;

@@ -202,7 +202,7 @@ fn bottleneck(rate: Bandwidth, queue: Queue, mtu: u16) -> String {
 }
 
 /// The queue in full packets, at least one.
-fn queue_limit(rate: Bandwidth, queue: Queue, mtu: u16) -> u64 {
+pub(crate) fn queue_limit(rate: Bandwidth, queue: Queue, mtu: u16) -> u64 {
     let packets = |bytes: DataSize| bytes.as_bytes() / u64::from(mtu);
     let limit = match queue {
         Queue::Bytes(bytes) => packets(bytes),

@@ -95,19 +95,30 @@ pub(crate) fn is_shaped(
 
 /// Returns the counters of a shape of ours; `None` where there is none.
 fn look(namespace: Option<&Namespace>, interface: &Interface) -> Result<Option<Counted>, Error> {
+    Ok(counted(&show(namespace, interface)?))
+}
+
+/// Returns the queueing disciplines of an interface with their counters.
+pub(crate) fn show(
+    namespace: Option<&Namespace>,
+    interface: &Interface,
+) -> Result<Vec<Shown>, Error> {
     let arguments = ["-s", "-j", "qdisc", "show", "dev", &interface.name];
     let output = run(namespace, &arguments, "")?;
     if !output.status.success() {
         return Err(refused(interface, &output));
     }
-    Ok(parse(&output.stdout))
+    // A `tc` that says nothing that can be read shows nothing of ours.
+    Ok(serde_json::from_slice(&output.stdout).unwrap_or_default())
 }
 
-fn removal(interface: &Interface) -> String {
+/// The line of a batch that takes the shape of an interface away.
+pub(crate) fn removal(interface: &Interface) -> String {
     format!("qdisc del dev {} root", interface.name)
 }
 
-fn batch(
+/// Has `tc` do what these lines say.
+pub(crate) fn batch(
     namespace: Option<&Namespace>,
     interface: &Interface,
     lines: &[String],
@@ -163,24 +174,25 @@ fn refused(interface: &Interface, output: &Output) -> Error {
 
 /// A queueing discipline as `tc -s -j` shows it.
 #[derive(Debug, Deserialize)]
-struct Shown {
+pub(crate) struct Shown {
     #[serde(default)]
     kind: String,
     #[serde(default)]
-    handle: String,
+    pub(crate) handle: String,
     #[serde(default)]
     packets: u64,
     #[serde(default)]
     bytes: u64,
+    /// Packets dropped since it was added.
     #[serde(default)]
-    drops: u64,
+    pub(crate) drops: u64,
+    /// Packets inside.
     #[serde(default)]
-    qlen: u64,
+    pub(crate) qlen: u64,
 }
 
 /// `None` when the shape is not there any more.
-fn parse(json: &[u8]) -> Option<Counted> {
-    let shown: Vec<Shown> = serde_json::from_slice(json).ok()?;
+fn counted(shown: &[Shown]) -> Option<Counted> {
     let is_netem = |qdisc: &&Shown| qdisc.kind == "netem";
     let all = shown.iter().filter(is_netem);
     let named = |handle| all.clone().find(|qdisc| qdisc.handle == handle);
@@ -200,6 +212,10 @@ fn parse(json: &[u8]) -> Option<Counted> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn parse(json: &[u8]) -> Option<Counted> {
+        counted(&serde_json::from_slice::<Vec<Shown>>(json).unwrap_or_default())
+    }
 
     #[test]
     fn drops_of_the_inner_are_the_queues() {

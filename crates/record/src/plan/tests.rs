@@ -348,10 +348,10 @@ proptest! {
 
     #[test]
     fn the_cells_are_as_many_as_said_and_all_different(
-        delays in 1_usize..5, losses in 1_usize..4, topologies in 1_usize..4, null_arm: bool,
+        delays in 1_usize..5, losses in 1_usize..4, topologies in 1_usize..5, null_arm: bool,
     ) {
         let list = |count: usize, unit: &str| (0..count).map(|i| format!("\"{i}{unit}\"")).collect::<Vec<_>>().join(", ");
-        let topologies = ["\"direct\"", "\"router\"", "\"proxied\""][..topologies].join(", ");
+        let topologies = ["\"direct\"", "\"router\"", "\"proxied\"", "\"egress\""][..topologies].join(", ");
         let text = format!(
             "name = \"p\"\nrate = \"5mbit\"\nsize = \"1MB\"\npairs = 2\nnull_arm = {null_arm}\n\
              delay = [{}]\nloss = [{}]\ntopology = [{topologies}]", list(delays, "ms"), list(losses, "%"),

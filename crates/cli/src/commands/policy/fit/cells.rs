@@ -91,8 +91,10 @@ fn measured(scenario: &Scenario, cell: &Cell, times: &Times) -> Result<Measured,
     let Rate::Limited(rate) = cell.rate else {
         return Err("without a rate limit");
     };
-    if cell.topology == Topology::Proxied {
-        return Err("behind proxies");
+    match cell.topology {
+        Topology::Direct | Topology::Router => {}
+        Topology::Proxied => return Err("behind proxies"),
+        Topology::Egress | Topology::EgressPackets => return Err("of ends that shape what they send"),
     }
     if cell.server != ServerName::ALTWAY || cell.link != LinkName::PLAIN {
         return Err("of other servers or links");
