@@ -17,16 +17,19 @@ macro_rules! shipped {
     };
 }
 
-const SHIPPED: [(&str, &str); 19] = shipped![
+const SHIPPED: [(&str, &str); 22] = shipped![
     "quick",
     "delay-sweep",
     "fine-delay",
     "bandwidth-map",
     "bandwidth-map-whole",
+    "bandwidth-map-bbr",
     "lossy-paths",
     "congestion",
     "conditions",
     "environments",
+    "egress",
+    "certificates",
     "page",
     "mixed",
     "repeat",
@@ -269,6 +272,26 @@ mod tests {
         let on_the_link = [Topology::Direct, Topology::Router, Topology::Proxied];
         assert_eq!(plan.topologies, on_the_link);
         assert_eq!(plan.delays[..3], milliseconds(&[0.0, 1.0, 2.0]));
+    }
+
+    #[test]
+    fn egress_asks_for_the_place_and_the_length_of_the_queue() {
+        let plan = plan("egress");
+        let places = [Topology::Direct, Topology::Egress, Topology::EgressPackets];
+        assert_eq!(plan.topologies, places);
+        assert_eq!(plan.queues.len(), 3);
+        assert!(plan.null_arm);
+    }
+
+    #[test]
+    fn certificates_and_controls_that_decide_have_plans_with_a_null_arm() {
+        let certificates = plan("certificates");
+        assert_eq!(certificates.certificates.len(), 2);
+        assert_eq!(certificates.certificate_compressions, [true, false]);
+        let (map, bbr) = (plan("bandwidth-map"), plan("bandwidth-map-bbr"));
+        assert_eq!((bbr.rates, bbr.delays), (map.rates, map.delays));
+        assert_eq!(bbr.congestions.len(), 2);
+        assert!(certificates.null_arm && bbr.null_arm);
     }
 
     #[test]
