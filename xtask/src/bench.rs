@@ -22,6 +22,7 @@ mod http2;
 mod http3;
 mod idle;
 mod install;
+mod latency_table;
 mod link;
 mod network;
 mod origin;

@@ -1,8 +1,10 @@
-//! `altway load` as the load client over HTTP/3: its command line, and what it says at the end.
+//! `altway load` as the load client over HTTP/3, and over every protocol where requests have a rate: its
+//! command line, and what it says at the end.
 //!
 //! It keeps its connections until all requests are done, so where they are to come some at a time it
-//! is run again and again. A round counts only when every request was answered over HTTP/3 with status 200 and all of its
-//! bytes, on as many connections as it asks for.
+//! is run again and again. A round counts only when every request was answered over the protocol asked for with status
+//! 200 and all of its bytes, on as many connections as it asks for. At a rate each request is timed from when it was
+//! due, so that one which has to wait for others is as slow as its user would find it.
 
 use super::client::Outcome;
 use super::process::{self, Stop};
@@ -21,6 +23,41 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(120);
 
 const OK: u16 = 200;
+
+/// A protocol that it asks over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// HTTP/1.1 in clear text.
+    H1,
+    /// HTTP/2 over TLS.
+    H2,
+    H3,
+}
+
+impl Protocol {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::H1 => "h1",
+            Self::H2 => "h2",
+            Self::H3 => "h3",
+        }
+    }
+
+    const fn scheme(self) -> &'static str {
+        match self {
+            Self::H1 => "http",
+            Self::H2 | Self::H3 => "https",
+        }
+    }
+
+    /// Requests at the same time on a connection that the load wants `wanted` of.
+    const fn streams(self, wanted: u64) -> u64 {
+        match self {
+            Self::H1 => 1,
+            Self::H2 | Self::H3 => wanted,
+        }
+    }
+}
 
 /// What `--json` prints beside the requests.
 #[derive(Debug, Deserialize)]
@@ -53,15 +90,19 @@ struct ErrorCount {
 struct Times {
     count: u64,
     mean_us: f64,
+    /// `None` of several runs together.
+    p50_us: Option<u64>,
+    p99_us: Option<u64>,
     max_us: u64,
 }
 
-/// Runs `load` against `server` in `seat`.
+/// Runs `load` against `server` over `protocol` in `seat`.
 ///
 /// # Errors
 /// The program is missing, can't begin or hangs, or somebody asked to stop.
 pub(crate) fn run(
     load: Load,
+    protocol: Protocol,
     server: SocketAddrV4,
     place: Place,
     seat: Seat,
@@ -71,11 +112,13 @@ pub(crate) fn run(
     for part in load.parts() {
         let mut command = Command::new(place.programs.join("altway"));
         command.env("NO_COLOR", "1").env_remove("ALTWAY_LOG");
-        command.args(arguments(part, server)?);
-        command.arg("--ca").arg(&place.site.authority);
+        command.args(arguments(part, protocol, server)?);
+        if protocol.scheme() == "https" {
+            command.arg("--ca").arg(&place.site.authority);
+        }
         whole.add(run_once(&mut command, seat, stop)?);
     }
-    Ok(whole.outcome(load))
+    Ok(whole.outcome(load, protocol))
 }
 
 fn run_once(command: &mut Command, seat: Seat, stop: &Stop) -> Result<Summary> {
@@ -87,33 +130,38 @@ fn run_once(command: &mut Command, seat: Seat, stop: &Stop) -> Result<Summary> {
     Ok(output.summary)
 }
 
-fn arguments(load: Load, server: SocketAddrV4) -> Result<Vec<String>> {
+fn arguments(load: Load, protocol: Protocol, server: SocketAddrV4) -> Result<Vec<String>> {
     let path = match site::paths(load).as_slice() {
         [path] => path.clone(),
         _ => bail!("altway load asks for one path"),
     };
-    let url = format!("https://localhost:{}{path}", server.port());
-    let line = ["load", &url, "--protocol", "h3", "--json", "--connect-to"];
+    let (name, scheme) = (protocol.name(), protocol.scheme());
+    let url = format!("{scheme}://localhost:{}{path}", server.port());
+    let line = ["load", &url, "--protocol", name, "--json", "--connect-to"];
     let figures = [
         ("-n", load.requests.to_string()),
         ("-c", load.connections.to_string()),
-        ("-m", load.streams.to_string()),
+        ("-m", protocol.streams(load.streams).to_string()),
     ];
-    let pace = load.connection_every_ms.map(|ms| {
-        if load.requests == load.connections {
-            // A request is due when its connection is: each opens one.
-            ("--rate", (1000 / ms).to_string())
-        } else {
-            ("--ramp", format!("{}ms", ms * load.connections))
-        }
-    });
-    let figures = figures.into_iter().chain(pace);
+    let figures = figures.into_iter().chain(pace(load));
     let figures = figures.map(|(name, value)| [name.to_owned(), value]);
     let line = line.map(str::to_owned).into_iter();
     Ok(line
         .chain([server.to_string()])
         .chain(figures.flatten())
         .collect())
+}
+
+fn pace(load: Load) -> Option<(&'static str, String)> {
+    match (load.per_second, load.connection_every_ms) {
+        (Some(rate), _) => Some(("--rate", rate.to_string())),
+        // A request is due when its connection is: each opens one.
+        (None, Some(ms)) if load.requests == load.connections => {
+            Some(("--rate", (1000 / ms).to_string()))
+        }
+        (None, Some(ms)) => Some(("--ramp", format!("{}ms", ms * load.connections))),
+        (None, None) => None,
+    }
 }
 
 impl Summary {
@@ -136,19 +184,21 @@ impl Summary {
         };
     }
 
-    fn outcome(&self, load: Load) -> Outcome {
+    fn outcome(&self, load: Load, protocol: Protocol) -> Outcome {
         let total = self.total.unwrap_or_default();
         Outcome {
             seconds: Duration::from_micros(self.wall_us).as_secs_f64(),
             body_bytes: self.body_bytes,
             latency_mean_us: total.mean_us,
             latency_max_us: total.max_us as f64,
+            latency_p50_us: total.p50_us.map(|us| us as f64),
+            latency_p99_us: total.p99_us.map(|us| us as f64),
             tls: String::new(),
-            fault: self.fault(load),
+            fault: self.fault(load, protocol),
         }
     }
 
-    fn fault(&self, load: Load) -> Option<String> {
+    fn fault(&self, load: Load, protocol: Protocol) -> Option<String> {
         let asked = load.requests;
         let answered = self.statuses.get(&OK).copied().unwrap_or(0);
         if self.failed > 0 || answered != asked {
@@ -157,9 +207,9 @@ impl Summary {
                 "{answered} of {asked} succeeded, {failed} failed{errors}"
             ));
         }
-        let over_h3 = self.protocols.get("h3").copied().unwrap_or(0);
+        let over_it = self.protocols.get(protocol.name()).copied().unwrap_or(0);
         [
-            ("over HTTP/3", over_h3, asked),
+            ("over the protocol", over_it, asked),
             ("connections", self.connections, load.connections),
             ("bytes", self.body_bytes, load.total_bytes()),
         ]
@@ -181,6 +231,8 @@ impl Times {
         let count = self.count + other.count;
         Self {
             count,
+            p50_us: None,
+            p99_us: None,
             mean_us: (sum(self) + sum(other)) / count as f64,
             max_us: self.max_us.max(other.max_us),
         }
@@ -199,7 +251,7 @@ mod tests {
             "protocol": "h3", "requests": 1000, "failed": 0, "unsent": 0, "errors": [],
             "protocols": {"h3": 1000}, "statuses": {"200": 1000}, "connections": 1000,
             "body_bytes": 600000, "wall_us": 250000, "requests_per_s": 2000.0,
-            "total": {"count": 1000, "min_us": 1, "mean_us": 1500.5, "p50_us": 2, "max_us": 9000}
+            "total": {"count": 1000, "min_us": 1, "mean_us": 1500.5, "p50_us": 2, "p99_us": 8000, "max_us": 9000}
         }
     }"#;
 
@@ -209,12 +261,14 @@ mod tests {
 
     #[test]
     fn reads_the_summary() {
-        let outcome = summary().outcome(Workload::Hq3.load());
+        let outcome = summary().outcome(Workload::Hq3.load(), Protocol::H3);
         let expected = Outcome {
             seconds: 0.25,
             body_bytes: 600_000,
             latency_mean_us: 1500.5,
             latency_max_us: 9000.0,
+            latency_p50_us: Some(2.0),
+            latency_p99_us: Some(8000.0),
             tls: String::new(),
             fault: None,
         };
@@ -227,6 +281,7 @@ mod tests {
             count: 3000,
             mean_us: 3500.5,
             max_us: 50_000,
+            ..Times::default()
         };
         let mut whole = Summary::default();
         whole.add(summary());
@@ -234,7 +289,8 @@ mod tests {
             total: Some(slow),
             ..summary()
         });
-        let outcome = whole.outcome(Workload::Hq3.load());
+        let outcome = whole.outcome(Workload::Hq3.load(), Protocol::H3);
+        assert_eq!(outcome.latency_p99_us, None);
         assert!((outcome.seconds - 0.5).abs() < 1e-9);
         assert!((outcome.latency_mean_us - 3000.5).abs() < 1e-9);
         assert!((outcome.latency_max_us - 50_000.0).abs() < 1e-9);
@@ -270,7 +326,8 @@ mod tests {
                 ..summary()
             },
         ];
-        let faults = faulty.map(|summary| summary.fault(Workload::Hq3.load()).unwrap());
+        let fault = |summary: Summary| summary.fault(Workload::Hq3.load(), Protocol::H3);
+        let faults = faulty.map(|summary| fault(summary).unwrap());
         assert!(faults[0].ends_with("; timed out (1 times)"), "{faults:?}");
         assert_eq!(faults[3], "999 connections, expected 1000");
     }
@@ -278,7 +335,11 @@ mod tests {
     #[test]
     fn a_ramp_has_its_pace_and_asks_the_address_for_the_name() {
         let server = SocketAddrV4::new(Ipv4Addr::new(198, 18, 0, 1), 443);
-        let line = |workload: Workload| arguments(workload.load(), server).unwrap().join(" ");
+        let over = |workload: Workload, protocol| {
+            let line = arguments(workload.load(), protocol, server).unwrap();
+            line.join(" ")
+        };
+        let line = |workload| over(workload, Protocol::H3);
         let ramp = line(Workload::Ramp);
         assert!(ramp.ends_with("-n 2000 -c 2000 -m 1 --rate 500"), "{ramp}");
         let small = line(Workload::Hq1);
@@ -287,5 +348,16 @@ mod tests {
         assert!(bulk.contains(" https://localhost:443/10m.txt "), "{bulk}");
         assert!(bulk.contains(" --connect-to 198.18.0.1:443 "), "{bulk}");
         assert!(bulk.ends_with("-n 80 -c 8 -m 1"), "{bulk}");
+        let paced = over(Workload::ProxyLatency, Protocol::H2);
+        assert!(
+            paced.ends_with("-n 10000 -c 10 -m 10 --rate 1000"),
+            "{paced}"
+        );
+        let direct = over(Workload::ProxyLatency, Protocol::H1);
+        assert!(direct.contains("load http://localhost:443/600.txt --protocol h1 "));
+        assert!(
+            direct.ends_with("-n 10000 -c 10 -m 1 --rate 1000"),
+            "{direct}"
+        );
     }
 }

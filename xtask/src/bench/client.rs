@@ -1,8 +1,11 @@
-//! The load clients: h2load over HTTP/2, `altway load` over HTTP/3, which Debian's h2load can't speak.
+//! The load clients: h2load over HTTP/2, `altway load` over HTTP/3, which Debian's h2load can't speak, and over
+//! every protocol where requests come at a rate, which h2load times from when they leave and not from when they are due.
 //!
 //! In a cell all servers of one transport have the same client, so that it favours none: of HTTP/3 it
 //! is altway's own, for its peers too.
 
+use super::altway_load::Protocol;
+use super::contender::Contender;
 use super::process::Stop;
 use super::seat::Seat;
 use super::server::{Place, Server};
@@ -18,6 +21,9 @@ pub(crate) struct Outcome {
     /// From a request to the end of its answer, microseconds: the mean, and the longest.
     pub(crate) latency_mean_us: f64,
     pub(crate) latency_max_us: f64,
+    /// What half of the answers, and 99 % of them, took at most. `None`: the client doesn't tell.
+    pub(crate) latency_p50_us: Option<f64>,
+    pub(crate) latency_p99_us: Option<f64>,
     /// What was negotiated; empty in clear text, and where the client doesn't tell.
     pub(crate) tls: String,
     /// Why the round doesn't count; `None` when it does.
@@ -35,8 +41,18 @@ pub(crate) fn run(
     seat: Seat,
     stop: &Stop,
 ) -> Result<Outcome> {
-    match server.transport {
-        Transport::H3 => altway_load::run(load, server.address, place, seat, stop),
-        transport => h2load::run(load, transport, server.address, seat, stop),
+    let (address, protocol) = (server.address, protocol(server));
+    if protocol == Protocol::H3 || load.per_second.is_some() {
+        return altway_load::run(load, protocol, address, place, seat, stop);
+    }
+    h2load::run(load, server.transport, address, seat, stop)
+}
+
+fn protocol(server: &Server) -> Protocol {
+    match (server.contender, server.transport) {
+        // The origin speaks nothing else.
+        (Contender::Direct, _) => Protocol::H1,
+        (_, Transport::H3) => Protocol::H3,
+        (_, Transport::H2c | Transport::Tls) => Protocol::H2,
     }
 }

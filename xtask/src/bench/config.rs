@@ -5,7 +5,7 @@
 
 use super::contender::Setting;
 use super::site::LARGE;
-use super::workload::Transport;
+use super::workload::{Transport, Workload};
 use anyhow::{Context as _, Result};
 use std::fs;
 use std::path::PathBuf;
@@ -14,10 +14,10 @@ use std::path::PathBuf;
 pub(crate) const MAX_CONCURRENT_STREAMS: u32 = 1000;
 
 /// The idle connections and some more.
-const MAX_CONNECTIONS: u32 = 20_000;
+pub(crate) const MAX_CONNECTIONS: u32 = 20_000;
 
 /// HAProxy begins only where it may have two descriptors for each connection, which many systems don't allow for
-/// [`MAX_CONNECTIONS`]; no workload of the proxy has more than this.
+/// [`MAX_CONNECTIONS`]; no workload of the proxy has more than this, but for idle clients.
 const MAX_PROXIED: u32 = 2_000;
 
 /// nginx: one listener for each worker (`reuseport`), files kept open, requests without end on a
@@ -141,6 +141,11 @@ fn nginx_tls(setting: &Setting) -> String {
 pub(crate) fn haproxy(setting: &Setting) -> Result<String> {
     let origin = setting.behind.context("HAProxy serves no files")?;
     let (workers, address) = (setting.workers, setting.address);
+    let most = match setting.workload {
+        // As many as its descriptors allow: half of them.
+        Workload::ProxyIdle => String::new(),
+        _ => format!("maxconn {MAX_PROXIED}"),
+    };
     let tls = match setting.transport {
         Transport::H2c => " proto h2".to_owned(),
         Transport::Tls | Transport::H3 => {
@@ -151,7 +156,7 @@ pub(crate) fn haproxy(setting: &Setting) -> Result<String> {
     Ok(format!(
         "global
     nbthread {workers}
-    maxconn {MAX_PROXIED}
+    {most}
     tune.h2.max-concurrent-streams {MAX_CONCURRENT_STREAMS}
     ssl-default-bind-ciphersuites TLS_AES_128_GCM_SHA256
 defaults
@@ -275,6 +280,7 @@ mod tests {
             workers: 2,
             transport,
             behind: None,
+            workload: Workload::W1,
         })
     }
 
@@ -318,12 +324,14 @@ mod tests {
             workers: 1,
             transport: Transport::H2c,
             behind: Some(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 82)),
+            workload: Workload::ProxyIdle,
         };
         for text in [nginx(&setting), haproxy(&setting).unwrap(), caddy(&setting)] {
             assert!(text.contains("127.0.0.1:82"), "{text}");
             assert!(!text.contains("root"), "{text}");
             assert_eq!(text.matches('{').count(), text.matches('}').count());
         }
+        assert!(!haproxy(&setting).unwrap().contains("maxconn"));
         let origin = origin(&setting);
         assert!(origin.contains("listen 127.0.0.1:81 reuseport"), "{origin}");
         assert!(origin.contains("root /s/site;"), "{origin}");

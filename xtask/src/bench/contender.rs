@@ -47,6 +47,8 @@ pub(crate) enum Contender {
     QuicGo,
     /// Caddy, which is built on quic-go.
     Caddy,
+    /// The origin behind proxies, asked without one: HTTP/1.1 in clear text.
+    Direct,
 }
 
 /// What a server is started with.
@@ -63,6 +65,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) transport: Transport,
     /// The server behind it that has the files; `None`: it has them itself.
     pub(crate) behind: Option<SocketAddrV4>,
+    /// What it is asked for.
+    pub(crate) workload: Workload,
 }
 
 impl Contender {
@@ -80,6 +84,7 @@ impl Contender {
             Self::Haproxy => "haproxy",
             Self::QuicGo => "quic-go",
             Self::Caddy => "caddy",
+            Self::Direct => "direct",
         }
     }
 
@@ -90,7 +95,7 @@ impl Contender {
             Self::AltwayBefore | Self::Hyper | Self::QuicGo | Self::Caddy => None,
             Self::Nghttpd => Some("nghttp2-server"),
             Self::H2o => Some("h2o"),
-            Self::Nginx => Some("nginx"),
+            Self::Nginx | Self::Direct => Some("nginx"),
             Self::Haproxy => Some("haproxy"),
         }
     }
@@ -107,9 +112,15 @@ impl Contender {
             Self::Nghttpd | Self::H2o | Self::Nginx | Self::Haproxy => {
                 shell::find(self.name()).or_else(|| shell::find_in("/usr/sbin", self.name()))
             }
+            Self::Direct => Self::Nginx.program(programs),
             Self::QuicGo => go::quic_go(),
             Self::Caddy => go::caddy(),
         }
+    }
+
+    /// Whether it runs where the client does and not where servers do, as origins do.
+    pub(crate) fn is_origin(self) -> bool {
+        self == Self::Direct
     }
 
     /// Whether it is altway with another setting: what matters is what that costs altway.
@@ -122,6 +133,7 @@ impl Contender {
     pub(crate) fn takes_part_in(self, cell: Cell) -> bool {
         match self {
             Self::AltwayLog => cell.workload == Workload::W1,
+            Self::Direct => cell.workload == Workload::ProxyLatency,
             // Debian's have no HTTP/3.
             Self::Nginx | Self::Haproxy if cell.transport == Transport::H3 => false,
             _ => self.transport_in(cell) == cell.transport || cell.workload == Workload::Hq2,
@@ -132,6 +144,7 @@ impl Contender {
     pub(crate) fn transport_in(self, cell: Cell) -> Transport {
         match (self, cell.transport) {
             (Self::AltwayH2 | Self::Nghttpd, Transport::H3) => Transport::Tls,
+            (Self::Direct, _) => Transport::H2c,
             (_, transport) => transport,
         }
     }
@@ -172,6 +185,7 @@ impl Contender {
                 let path = write(setting.folder, "haproxy.cfg", &config::haproxy(setting)?)?;
                 command.args(["-db", "-f"]).arg(path);
             }
+            Self::Direct => return origin(setting),
             Self::QuicGo => quic_go(&mut command, setting),
             Self::Caddy => {
                 let path = write(setting.folder, "Caddyfile", &config::caddy(setting))?;
@@ -219,6 +233,10 @@ fn altway(command: &mut Command, setting: &Setting) {
     }
     command.args(["--threads", &setting.workers.to_string()]);
     command.args(["--grace", "1s"]);
+    if setting.workload == Workload::ProxyIdle {
+        // By default a worker has 10,000 connections, and from 9,000 on closes those that have idled for longest.
+        command.args(["--max-connections", &config::MAX_CONNECTIONS.to_string()]);
+    }
     match setting.transport {
         Transport::H2c => command.arg("--h2c"),
         Transport::Tls | Transport::H3 => command

@@ -48,7 +48,8 @@ pub(crate) struct Experiment {
     pub(crate) looks_at_shares: bool,
 }
 
-/// Every cell that the choices make: idle connections not in clear text.
+/// Every cell that the choices make: idle connections not in clear text, and idle clients of a proxy over HTTP/2
+/// alone, for those of HTTP/3 would all come from one address.
 pub(crate) fn cells(
     workers: &[usize],
     workloads: &[Workload],
@@ -57,7 +58,11 @@ pub(crate) fn cells(
     let mut cells = Vec::new();
     for &workers in workers {
         for &workload in workloads {
-            let possible = |t: &&Transport| workload != Workload::Idle || **t != Transport::H2c;
+            let possible = |transport: &&Transport| match workload {
+                Workload::Idle => **transport != Transport::H2c,
+                Workload::ProxyIdle => **transport == Transport::Tls,
+                _ => true,
+            };
             cells.extend(transports.iter().filter(possible).map(|&transport| Cell {
                 workers,
                 workload,
@@ -81,9 +86,10 @@ impl Experiment {
     ) -> Result<()> {
         let mut random = fastrand::Rng::with_seed(self.seed);
         for cell in &self.cells {
-            let result = match cell.workload {
-                Workload::Idle => self.idle(*cell, place, stop, &mut keep),
-                _ => self.rounds(*cell, place, stop, &mut random, &mut keep),
+            let result = if cell.workload.is_idle() {
+                self.idle(*cell, place, stop, &mut keep)
+            } else {
+                self.rounds(*cell, place, stop, &mut random, &mut keep)
             };
             if stop.is_asked_for() {
                 return Ok(());
@@ -98,6 +104,8 @@ impl Experiment {
         let load = workload.load();
         match workload {
             Workload::Idle | Workload::Storm => idle::allowed(load, self.file_limit),
+            // HAProxy begins only where it may have two descriptors for each.
+            Workload::ProxyIdle => idle::allowed(load, self.file_limit / DESCRIPTORS),
             Workload::Ramp => idle::allowed(load, self.file_limit / DESCRIPTORS),
             _ => load.divided(self.divisor),
         }
@@ -113,9 +121,7 @@ impl Experiment {
     ) -> Result<()> {
         let seats = self.seats(cell)?;
         let load = self.load(cell.workload);
-        let is_proxied = cell.workload.is_proxied();
-        let origin = is_proxied.then(|| Server::start_origin(place, &seats, stop));
-        let origin = origin.transpose()?;
+        let origin = origin_of(cell, place, &seats, stop)?;
         let start =
             |contender| Server::start(contender, origin.as_ref(), place, cell, &seats, stop);
         let mut servers: Vec<_> = self.taking_part(cell).map(start).collect::<Result<_>>()?;
@@ -169,6 +175,8 @@ impl Experiment {
             memory_before_bytes: None,
             latency_mean_us: Some(outcome.latency_mean_us),
             latency_max_us: Some(outcome.latency_max_us),
+            latency_p50_us: outcome.latency_p50_us,
+            latency_p99_us: outcome.latency_p99_us,
             busiest_share: share.transpose()?,
             datagrams_lost: lost.map(|(after, before)| after - before),
             fault: outcome.fault,
@@ -186,9 +194,10 @@ impl Experiment {
     ) -> Result<()> {
         let seats = self.seats(cell)?;
         let load = self.load(cell.workload);
+        let origin = origin_of(cell, place, &seats, stop)?;
         shell::say(&format!("{cell}: {} connections", load.connections));
         for (turn, contender) in (1..).zip(self.taking_part(cell)) {
-            let server = Server::start(contender, None, place, cell, &seats, stop)?;
+            let server = Server::start(contender, origin.as_ref(), place, cell, &seats, stop)?;
             let seen = idle::measure(load, &server, place, seats.client(), stop);
             let turn = Turn {
                 cell,
@@ -210,6 +219,13 @@ impl Experiment {
         let cores = Cores::shared_out(&self.cores, cell.workers);
         Ok(Seats::new(cores, Network::of(cell.workload)?))
     }
+}
+
+/// The server behind the proxies of `cell`, if it is one of proxies.
+fn origin_of(cell: Cell, place: Place, seats: &Seats, stop: &Stop) -> Result<Option<Server>> {
+    let is_proxied = cell.workload.is_proxied();
+    let origin = is_proxied.then(|| Server::start_origin(place, cell, seats, stop));
+    origin.transpose()
 }
 
 fn settle(transport: Transport) -> Duration {
@@ -239,6 +255,12 @@ mod tests {
     #[test]
     fn idle_connections_are_not_measured_in_clear_text() {
         let transports = [Transport::H2c, Transport::Tls];
+        let of_proxies = cells(
+            &[1],
+            &[Workload::ProxyIdle],
+            &[Transport::Tls, Transport::H3],
+        );
+        assert_eq!(of_proxies.len(), 1);
         let cells = cells(&[1, 2], &[Workload::W1, Workload::Idle], &transports);
         assert_eq!(cells.len(), 2 * 3);
         let is_idle = |cell: &&Cell| cell.workload == Workload::Idle;

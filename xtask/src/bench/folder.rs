@@ -17,8 +17,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// 2: latency and the busiest worker's share. 3: memory before idle connections, datagrams lost, the
-/// pace of new connections in milliseconds, bars of altway alone as a list.
-const SCHEMA_VERSION: u32 = 3;
+/// pace of new connections in milliseconds, bars of altway alone as a list. 4: requests a second, percentiles of
+/// latency and what a proxy adds to them.
+const SCHEMA_VERSION: u32 = 4;
 
 /// Runs of one kind on one day.
 const MOST_A_DAY: u32 = 1000;
@@ -141,7 +142,10 @@ impl Folder {
 }
 
 /// `name`, or `name-2` and so on when there is one already.
-fn new_folder(parent: &Path, name: &str) -> Result<PathBuf> {
+///
+/// # Errors
+/// It can't be made.
+pub(super) fn new_folder(parent: &Path, name: &str) -> Result<PathBuf> {
     fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
     for number in 1..=MOST_A_DAY {
         let path = match number {
@@ -163,6 +167,7 @@ fn versions(contenders: &[Contender], programs: &Path) -> BTreeMap<String, Strin
     for contender in contenders {
         let version = match contender {
             Contender::AltwayLog | Contender::AltwayRoundRobin | Contender::AltwayH2 => continue,
+            Contender::Direct => continue,
             Contender::Hyper => libraries(&fs::read_to_string("Cargo.lock").unwrap_or_default()),
             Contender::Altway | Contender::AltwayBefore | Contender::Nghttpd => {
                 says(*contender, programs, "--version")

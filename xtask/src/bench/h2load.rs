@@ -76,6 +76,8 @@ impl Report {
             body_bytes: self.data_bytes,
             latency_mean_us: self.latency_mean * 1e6,
             latency_max_us: self.latency_max * 1e6,
+            latency_p50_us: None,
+            latency_p99_us: None,
             fault: self.fault(load, transport),
             tls: self.tls,
         }

@@ -96,6 +96,9 @@ fn open(load: Load, server: &Server, place: Place, seat: Seat, stop: &Stop) -> R
         Transport::H3 => "bench-idle-h3",
     };
     let mut command = Command::new(place.programs.join(program));
+    if load.addresses > 1 {
+        command.args(["--addresses", &load.addresses.to_string()]);
+    }
     command
         .arg(SMALL)
         .args(["--port", &server.address.port().to_string()])
@@ -148,7 +151,7 @@ mod tests {
     fn a_low_limit_of_files_allows_fewer_connections() {
         let load = Workload::Idle.load();
         assert_eq!(allowed(load, 20_000), load);
-        let few = allowed(load, 1024);
+        let few = allowed(Workload::Idle.load(), 1024);
         assert_eq!((few.connections, few.requests), (768, 768));
     }
 }

@@ -9,9 +9,9 @@ use super::workload::{Transport, Workload};
 use super::{build, cores, idle, install, table};
 use anyhow::{Result, ensure};
 
-const WORKLOADS: [Workload; 3] = {
-    use Workload::{P1, P2, P3};
-    [P1, P2, P3]
+const WORKLOADS: [Workload; 5] = {
+    use Workload::{P1, P2, P3, ProxyIdle, ProxyLatency};
+    [P1, P2, P3, ProxyLatency, ProxyIdle]
 };
 
 const PEERS: [Contender; 3] = {
@@ -22,6 +22,13 @@ const PEERS: [Contender; 3] = {
 const LEGEND: &str = "\
 The origin is nginx over HTTP/1.1, whose connections all of them keep, on the client's core. What it
 costs is nobody's: CPU is the proxy's alone.
+latency: the client is `altway load` of all of them. A request is timed from when it was due, so that one
+which waits is slow. direct: the origin asked by the same client, over HTTP/1.1 in clear text; what a
+proxy adds is over that in the same round, TLS and HTTP/2 or HTTP/3 included.
+idle-clients: added MB is what 10,000 add to the resident memory of a proxy that has begun, by as many as
+the limit of open files allows. Each has an address of its own in 127.0.0.0/8. Connections are bounded
+above their number, of altway by --max-connections 20000: by default a worker has 10,000, closes those
+that have idled for longest from 9,000 on, and gives a client an eighth of them.
 ";
 
 /// Measure altway as a proxy against nginx and HAProxy from Debian, and Caddy from the Go module proxy.
@@ -36,10 +43,15 @@ Workloads
   P1    100 connections × 10 streams, 100,000 requests for 600 B
   P2    8 connections, 80 requests for 10 MB
   P3    100 connections × 1 stream, 60,000 requests for 600 B
+  latency       1,000 requests/s over 10 connections for 10 s, in an open loop, beside asking
+                the origin directly: what each proxy adds to half of them and to 99 %
+  idle-clients  10,000 connections over HTTP/2, each from an address of its own, one request each,
+                then silence: the memory that they add
 
 Examples:
-  cargo xtask bench proxy                            # the whole of it, about 5 minutes
+  cargo xtask bench proxy                            # the whole of it, about 15 minutes
   cargo xtask bench proxy --quick --only P1          # does it work?
+  cargo xtask bench proxy --only latency,idle-clients --h2
   cargo xtask bench proxy --peers nginx --rounds 9 --only P1 --h2")]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -84,7 +96,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         name: "proxy-bench",
         experiment: Experiment {
             cells: cells(&[1], &workloads, arguments.transports()),
-            contenders: [vec![Contender::Altway], peers].concat(),
+            contenders: [vec![Contender::Direct, Contender::Altway], peers].concat(),
             rounds: common.rounds(),
             divisor: common.divisor(),
             seed: common.seed(),

@@ -30,6 +30,9 @@ pub(crate) struct Record {
     /// From a request to the end of its answer, by the client's clock. `None`: not measured.
     pub(crate) latency_mean_us: Option<f64>,
     pub(crate) latency_max_us: Option<f64>,
+    /// What half of the answers, and 99 % of them, took at most, from when a request was due.
+    pub(crate) latency_p50_us: Option<f64>,
+    pub(crate) latency_p99_us: Option<f64>,
     /// How many of the connections the worker with most of them has, from 0 to 1. `None`: not
     /// looked at.
     pub(crate) busiest_share: Option<f64>,
@@ -54,6 +57,8 @@ pub(crate) struct Observation {
     pub(crate) memory_before_bytes: Option<u64>,
     pub(crate) latency_mean_us: Option<f64>,
     pub(crate) latency_max_us: Option<f64>,
+    pub(crate) latency_p50_us: Option<f64>,
+    pub(crate) latency_p99_us: Option<f64>,
     pub(crate) busiest_share: Option<f64>,
     pub(crate) datagrams_lost: Option<u64>,
     pub(crate) tls: String,
@@ -87,6 +92,8 @@ impl Record {
             memory_bytes: seen.memory_bytes,
             latency_mean_us: seen.latency_mean_us,
             latency_max_us: seen.latency_max_us,
+            latency_p50_us: seen.latency_p50_us,
+            latency_p99_us: seen.latency_p99_us,
             busiest_share: seen.busiest_share,
             tls: seen.tls,
             memory_before_bytes: seen.memory_before_bytes,
@@ -119,6 +126,12 @@ impl Record {
         let before = self.memory_before_bytes?;
         let added = self.memory_bytes.saturating_sub(before);
         Some(added as f64 / 1e3 / self.connections as f64)
+    }
+
+    /// What as many idle connections as the workload has add to the server's memory, MB (10⁶ bytes).
+    pub(crate) fn added_mb(&self) -> Option<f64> {
+        let connections = self.workload.load().connections as f64;
+        Some(self.connection_kb()? * connections / 1e3)
     }
 
     pub(crate) fn requests_per_s(&self) -> f64 {

@@ -66,9 +66,14 @@ impl Server {
             workers: cell.workers,
             transport: contender.transport_in(cell),
             behind: origin.map(|it| it.address),
+            workload: cell.workload,
         };
         let command = contender.command(&setting)?;
-        Self::launch(contender, command, &setting, seats.server(), stop)
+        let seat = match contender.is_origin() {
+            true => seats.client(),
+            false => seats.server(),
+        };
+        Self::launch(contender, command, &setting, seat, stop)
     }
 
     /// Starts the origin of a cell of proxies: nginx, over HTTP/1.1 in clear text, where the client runs. What it costs
@@ -76,7 +81,12 @@ impl Server {
     ///
     /// # Errors
     /// As those of [`Self::start`].
-    pub(crate) fn start_origin(place: Place, seats: &Seats, stop: &Stop) -> Result<Self> {
+    pub(crate) fn start_origin(
+        place: Place,
+        cell: Cell,
+        seats: &Seats,
+        stop: &Stop,
+    ) -> Result<Self> {
         let folder = place.folder.join("origin");
         fs::create_dir_all(&folder)?;
         let setting = Setting {
@@ -87,6 +97,7 @@ impl Server {
             workers: 1,
             transport: Transport::H2c,
             behind: None,
+            workload: cell.workload,
         };
         let command = contender::origin(&setting)?;
         Self::launch(Contender::Nginx, command, &setting, seats.client(), stop)

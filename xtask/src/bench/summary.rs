@@ -1,6 +1,6 @@
 //! Records become lines: medians, spreads, and ratios within the same round.
 
-use super::bars::{self, Figure};
+use super::bars::{self, Figure, OwnBar};
 use super::contender::Contender;
 use super::record::Record;
 use super::workload::{Cell, Workload};
@@ -26,11 +26,18 @@ pub(crate) struct Line {
     /// Microseconds, mean of a round and longest of it.
     pub(crate) latency_mean_us: Option<Spread>,
     pub(crate) latency_max_us: Option<Spread>,
+    pub(crate) latency_p50_us: Option<Spread>,
+    pub(crate) latency_p99_us: Option<Spread>,
+    /// What was added to them over asking the origin directly, in the same rounds.
+    pub(crate) added_p50_us: Option<Spread>,
+    pub(crate) added_p99_us: Option<Spread>,
+    /// What idle clients added to the memory, MB for as many as the workload has; highest of the rounds.
+    pub(crate) added_mb: Option<f64>,
     /// Of the connections, of the worker with most of them.
     pub(crate) busiest_share: Option<Spread>,
     /// altway's cost to this server's; of altway with another setting its cost to altway's.
     pub(crate) ratio: Option<Spread>,
-    pub(crate) verdict: Option<Verdict>,
+    pub(crate) verdicts: Vec<Verdict>,
 }
 
 /// Median and range of the rounds.
@@ -81,25 +88,38 @@ fn lines(cell: Cell, records: &[&Record]) -> Vec<Line> {
     for record in records {
         by_server.entry(record.server).or_default().push(record);
     }
-    let altway = costs(by_server.get(&Contender::Altway).map_or(&[], Vec::as_slice));
+    let of = |server| by_server.get(&server).map_or(&[][..], Vec::as_slice);
+    let beside = Beside {
+        altway: costs(of(Contender::Altway)),
+        direct: of(Contender::Direct),
+    };
     let lines = by_server
         .iter()
-        .map(|(server, records)| line(cell, *server, records, &altway));
+        .map(|(server, records)| line(cell, *server, records, &beside));
     lines.collect()
 }
 
-fn line(cell: Cell, server: Contender, records: &[&Record], altway: &Costs) -> Line {
+/// What the servers of a cell are held against.
+struct Beside<'a> {
+    altway: Costs,
+    /// The origin, where it is asked without a proxy.
+    direct: &'a [&'a Record],
+}
+
+fn line(cell: Cell, server: Contender, records: &[&Record], beside: &Beside) -> Line {
     let valid: Vec<_> = records.iter().filter(|r| r.valid).copied().collect();
     let costs = costs(records);
     let rates: Vec<_> = valid.iter().map(|r| r.requests_per_s()).collect();
     let ratio = match server {
         Contender::Altway => None,
-        variant if variant.is_variant() => ratios(&costs, altway),
-        _ => ratios(altway, &costs),
+        variant if variant.is_variant() => ratios(&costs, &beside.altway),
+        _ => ratios(&beside.altway, &costs),
     };
-    let ratio = ratio.filter(|_| cell.workload != Workload::Idle);
+    let compares_cost = !cell.workload.is_idle() && cell.workload != Workload::ProxyLatency;
+    let ratio = ratio.filter(|_| compares_cost);
     let memory_mb = valid.iter().map(|r| memory_mb(r)).reduce(f64::max);
     let connection_kb = valid.iter().filter_map(|r| r.connection_kb());
+    let added_mb = valid.iter().filter_map(|r| r.added_mb());
     let spread = |figure: fn(&Record) -> Option<f64>| {
         let figures = valid.iter().filter_map(|record| figure(record));
         Spread::of(&figures.collect::<Vec<_>>())
@@ -119,15 +139,38 @@ fn line(cell: Cell, server: Contender, records: &[&Record], altway: &Costs) -> L
             .reduce(|a, b| a + b),
         latency_mean_us: spread(|record| record.latency_mean_us),
         latency_max_us: spread(|record| record.latency_max_us),
+        latency_p50_us: spread(|record| record.latency_p50_us),
+        latency_p99_us: spread(|record| record.latency_p99_us),
+        added_p50_us: added(server, &valid, beside, |record| record.latency_p50_us),
+        added_p99_us: added(server, &valid, beside, |record| record.latency_p99_us),
+        added_mb: added_mb.reduce(f64::max),
         busiest_share: spread(|record| record.busiest_share),
         ratio,
-        verdict: None,
+        verdicts: Vec::new(),
     };
-    line.verdict = match server {
-        Contender::Altway => own_verdict(&line),
-        _ => ratio_verdict(&line),
+    line.verdicts = match server {
+        Contender::Altway => own_verdicts(&line),
+        _ => ratio_verdict(&line).into_iter().collect(),
     };
     line
+}
+
+/// What `server` adds to a latency of the origin's in the rounds in which both count.
+fn added(
+    server: Contender,
+    valid: &[&Record],
+    beside: &Beside,
+    latency: fn(&Record) -> Option<f64>,
+) -> Option<Spread> {
+    let direct = beside.direct.iter().filter(|record| record.valid);
+    let direct: BTreeMap<u32, f64> = direct
+        .filter_map(|record| Some((record.round, latency(record)?)))
+        .collect();
+    let paired = valid
+        .iter()
+        .filter(|_| server != Contender::Direct)
+        .filter_map(|record| Some(latency(record)? - direct.get(&record.round)?));
+    Spread::of(&paired.collect::<Vec<_>>())
 }
 
 /// Cost by round, of the rounds that count.
@@ -154,18 +197,23 @@ fn memory_mb(record: &Record) -> f64 {
     }
 }
 
-fn own_verdict(line: &Line) -> Option<Verdict> {
-    let bar = bars::own_bar(line.cell)?;
-    let value = match bar.figure {
-        Figure::MemoryMb => line.memory_mb,
-        Figure::ConnectionKb => line.connection_kb,
-        Figure::DatagramsLost => line.datagrams_lost.map(|lost| lost as f64),
+fn own_verdicts(line: &Line) -> Vec<Verdict> {
+    let verdict = |bar: OwnBar| {
+        let value = match bar.figure {
+            Figure::MemoryMb => line.memory_mb,
+            Figure::ConnectionKb => line.connection_kb,
+            Figure::DatagramsLost => line.datagrams_lost.map(|lost| lost as f64),
+            Figure::AddedMb => line.added_mb,
+            Figure::AddedP50Us => line.added_p50_us.map(|added| added.median),
+            Figure::AddedP99Us => line.added_p99_us.map(|added| added.median),
+        };
+        Some(Verdict {
+            at_most: bar.at_most,
+            met: value? <= bar.at_most,
+            figure: Some(bar.figure),
+        })
     };
-    Some(Verdict {
-        at_most: bar.at_most,
-        met: value? <= bar.at_most,
-        figure: Some(bar.figure),
-    })
+    bars::own_bars(line.cell).filter_map(verdict).collect()
 }
 
 fn ratio_verdict(line: &Line) -> Option<Verdict> {
@@ -268,7 +316,7 @@ pub(super) mod tests {
                 record(Contender::H2o, Workload::W1, 1, 100),
             ];
             let lines = summarize(&records);
-            let verdict = find(&lines, Contender::H2o).verdict.unwrap();
+            let verdict = find(&lines, Contender::H2o).verdicts[0];
             assert_eq!((verdict.at_most, verdict.met), (0.45, met));
         }
     }
@@ -282,7 +330,7 @@ pub(super) mod tests {
         let lines = summarize(&records);
         let line = find(&lines, Contender::AltwayLog);
         assert_eq!(line.ratio.unwrap().median, 1.2);
-        assert!(!line.verdict.unwrap().met);
+        assert!(!line.verdicts[0].met);
     }
 
     #[test]
@@ -292,7 +340,7 @@ pub(super) mod tests {
         let lines = summarize(&[idle]);
         let line = find(&lines, Contender::Altway);
         assert_eq!(line.memory_mb, Some(400.0));
-        assert!(!line.verdict.unwrap().met);
+        assert!(!line.verdicts[0].met);
     }
 
     #[test]
@@ -304,11 +352,54 @@ pub(super) mod tests {
             idle.memory_bytes = before + added_kb * 1000 * idle.connections;
             let lines = summarize(&[idle]);
             assert_eq!(lines[0].connection_kb, Some(added_kb as f64));
-            let verdict = lines[0].verdict.unwrap();
+            let verdict = lines[0].verdicts[0];
             assert_eq!(
                 (verdict.met, verdict.figure),
                 (met, Some(Figure::ConnectionKb))
             );
+        }
+    }
+
+    fn paced(server: Contender, round: u32, p50: f64, p99: f64) -> Record {
+        Record {
+            latency_p50_us: Some(p50),
+            latency_p99_us: Some(p99),
+            ..record_over(Transport::Tls, server, Workload::ProxyLatency, round, 1)
+        }
+    }
+
+    #[test]
+    fn what_a_proxy_adds_is_over_the_origin_in_the_same_round() {
+        // In round 2 the machine is slower for both.
+        let records = [
+            paced(Contender::Direct, 1, 100.0, 300.0),
+            paced(Contender::Altway, 1, 180.0, 1_200.0),
+            paced(Contender::Direct, 2, 900.0, 4_000.0),
+            paced(Contender::Altway, 2, 1_000.0, 5_200.0),
+            // Without a round of the origin there is nothing to hold it against.
+            paced(Contender::Altway, 3, 9_000.0, 9_000.0),
+        ];
+        let lines = summarize(&records);
+        let line = find(&lines, Contender::Altway);
+        let added = line.added_p50_us.unwrap();
+        assert_eq!((added.min, added.max), (80.0, 100.0));
+        let met: Vec<_> = line.verdicts.iter().map(|bar| bar.met).collect();
+        assert_eq!(met, [true, false]);
+        assert_eq!(find(&lines, Contender::Direct).added_p50_us, None);
+        assert_eq!(find(&lines, Contender::Direct).ratio, None);
+    }
+
+    #[test]
+    fn idle_clients_of_a_proxy_count_with_what_they_add() {
+        for (added_kb, met) in [(15, true), (16, false)] {
+            let cell = |server| record_over(Transport::Tls, server, Workload::ProxyIdle, 1, 1);
+            let mut idle = cell(Contender::Altway);
+            idle.connections = 5_000;
+            idle.memory_before_bytes = Some(30_000_000);
+            idle.memory_bytes = 30_000_000 + added_kb * 1000 * idle.connections;
+            let lines = summarize(&[idle]);
+            assert_eq!(lines[0].added_mb, Some(added_kb as f64 * 10.0));
+            assert_eq!(lines[0].verdicts[0].met, met);
         }
     }
 
@@ -318,7 +409,7 @@ pub(super) mod tests {
             datagrams_lost: Some(lost),
             ..record_over(Transport::H3, Contender::Altway, Workload::Ramp, round, 1)
         };
-        let verdict = |lost| summarize(&[ramp(1, 0), ramp(2, lost)])[0].verdict.unwrap();
+        let verdict = |lost| summarize(&[ramp(1, 0), ramp(2, lost)])[0].verdicts[0];
         assert!(verdict(0).met);
         assert!(!verdict(1).met);
     }
@@ -329,7 +420,7 @@ pub(super) mod tests {
         let lines = summarize(&[over(Contender::Altway, 14), over(Contender::AltwayH2, 10)]);
         let line = find(&lines, Contender::AltwayH2);
         assert_eq!(line.ratio.unwrap().median, 1.4);
-        assert!(line.verdict.unwrap().met);
+        assert!(line.verdicts[0].met);
     }
 
     #[test]

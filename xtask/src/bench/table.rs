@@ -2,6 +2,7 @@
 
 use super::bars::Figure;
 use super::contender::Contender;
+use super::latency_table;
 use super::network::VETH;
 use super::summary::{Line, Spread, Verdict};
 use super::workload::{Cell, Transport, Workload};
@@ -11,9 +12,11 @@ use anyhow::Result;
 pub(crate) fn text(lines: &[Line], legend: &str) -> String {
     let mut text = String::new();
     for cell in lines.chunk_by(|a, b| a.cell == b.cell) {
-        text.push_str(&heading(cell[0].cell));
-        for line in cell {
-            text.push_str(&row(line));
+        if cell[0].cell.workload == Workload::ProxyLatency {
+            text.push_str(&latency_table::of_cell(cell));
+        } else {
+            text.push_str(&heading(cell[0].cell));
+            cell.iter().for_each(|line| text.push_str(&row(line)));
         }
         text.push('\n');
     }
@@ -30,6 +33,7 @@ fn heading(cell: Cell) -> String {
     let memory = match (cell.workload, cell.transport) {
         (Workload::Idle, Transport::H3) => "KB/conn.",
         (Workload::Idle, _) => "MB/10,000",
+        (Workload::ProxyIdle, _) => "added MB",
         _ => "MB",
     };
     format!(
@@ -58,6 +62,13 @@ pub(super) fn title(cell: Cell) -> String {
     };
     let what = match cell.workload {
         Workload::Idle => "opened, one request each, then idle".to_owned(),
+        Workload::ProxyIdle => format!(
+            "from as many addresses, one request each for a file of {size} of an origin behind, then idle"
+        ),
+        Workload::ProxyLatency => format!(
+            "with {} requests/s in an open loop, a file of {size} of an origin behind, over HTTP/1.1",
+            load.per_second.unwrap_or_default()
+        ),
         workload if workload.is_of_connections() => {
             format!("{pace}, one request each for a file of {size}")
         }
@@ -79,7 +90,7 @@ pub(super) fn title(cell: Cell) -> String {
 /// What CPU time is counted by.
 pub(super) fn unit(workload: Workload) -> &'static str {
     match workload {
-        Workload::Idle => "CPU µs/opening",
+        workload if workload.is_idle() => "CPU µs/opening",
         workload if workload.is_bulk() => "CPU s/GB",
         workload if workload.is_of_connections() => "CPU µs/connection",
         _ => "CPU µs/request",
@@ -93,6 +104,7 @@ fn row(line: &Line) -> String {
         .map(|rate| format!("{:.0}", rate.median));
     let memory = match (line.cell.workload, line.cell.transport) {
         (Workload::Idle, Transport::H3) => line.connection_kb,
+        (Workload::ProxyIdle, _) => line.added_mb,
         _ => line.memory_mb,
     };
     let memory = memory.map(|figure| format!("{figure:.1}"));
@@ -110,7 +122,7 @@ fn row(line: &Line) -> String {
         line.rounds,
         rate.unwrap_or_default(),
         memory.unwrap_or_default(),
-        line.verdict.map_or(String::new(), verdict)
+        verdicts(line)
     );
     row.push_str(&lost(line));
     row.push_str(&invalid(line));
@@ -155,18 +167,26 @@ fn number(value: f64) -> String {
     }
 }
 
+/// The bars of a line, and which are met.
+pub(super) fn verdicts(line: &Line) -> String {
+    let texts: Vec<_> = line.verdicts.iter().map(|bar| verdict(*bar)).collect();
+    texts.join("; ")
+}
+
 fn verdict(verdict: Verdict) -> String {
     let met = if verdict.met { "met" } else { "MISSED" };
     let at_most = verdict.at_most;
     match verdict.figure {
         None => format!("≤ {at_most:.2} {met}"),
-        Some(Figure::MemoryMb) => format!("≤ {at_most:.0} MB {met}"),
+        Some(Figure::AddedP50Us) => format!("p50 ≤ {at_most:.0} µs {met}"),
+        Some(Figure::AddedP99Us) => format!("p99 ≤ {at_most:.0} µs {met}"),
+        Some(Figure::MemoryMb | Figure::AddedMb) => format!("≤ {at_most:.0} MB {met}"),
         Some(Figure::ConnectionKb) => format!("≤ {at_most:.0} KB {met}"),
         Some(Figure::DatagramsLost) => format!("≤ {at_most:.0} lost {met}"),
     }
 }
 
-const COLUMNS: [&str; 32] = [
+const COLUMNS: [&str; 45] = [
     "workers",
     "workload",
     "transport",
@@ -199,9 +219,23 @@ const COLUMNS: [&str; 32] = [
     "busiest_share_max",
     "memory_kb_per_connection",
     "datagrams_lost",
+    "latency_p50_us_median",
+    "latency_p50_us_min",
+    "latency_p50_us_max",
+    "latency_p99_us_median",
+    "latency_p99_us_min",
+    "latency_p99_us_max",
+    "added_p50_us_median",
+    "added_p50_us_min",
+    "added_p50_us_max",
+    "added_p99_us_median",
+    "added_p99_us_min",
+    "added_p99_us_max",
+    "added_mb",
 ];
 
-/// A row for each line, in the order given. What doesn't apply is empty.
+/// A row for each line, in the order given. What doesn't apply is empty; of several bars each is there, divided by
+/// blanks.
 ///
 /// # Errors
 /// None that a buffer in memory can have.
@@ -236,11 +270,12 @@ fn fields(line: &Line) -> Vec<String> {
     fields.push(exact(line.memory_mb));
     fields.extend([of.into(), to.into()]);
     fields.extend(plain(line.ratio));
-    fields.push(
-        line.verdict
-            .map_or(String::new(), |v| v.at_most.to_string()),
-    );
-    fields.push(line.verdict.map_or(String::new(), |v| v.met.to_string()));
+    let bars = |text: fn(&Verdict) -> String| {
+        let texts: Vec<_> = line.verdicts.iter().map(text).collect();
+        texts.join(" ")
+    };
+    fields.push(bars(|bar| bar.at_most.to_string()));
+    fields.push(bars(|bar| bar.met.to_string()));
     for figure in [
         line.latency_mean_us,
         line.latency_max_us,
@@ -253,6 +288,15 @@ fn fields(line: &Line) -> Vec<String> {
         line.datagrams_lost
             .map_or(String::new(), |lost| lost.to_string()),
     );
+    for figure in [
+        line.latency_p50_us,
+        line.latency_p99_us,
+        line.added_p50_us,
+        line.added_p99_us,
+    ] {
+        fields.extend(plain(figure));
+    }
+    fields.push(exact(line.added_mb));
     fields
 }
 

@@ -72,6 +72,14 @@ pub(crate) enum Workload {
     /// 100 connections, one stream each, one small file of an origin behind.
     #[value(name = "P3")]
     P3,
+    /// 1,000 requests a second over 10 connections, in an open loop, for one small file of an origin behind.
+    #[value(name = "latency")]
+    #[serde(rename = "latency")]
+    ProxyLatency,
+    /// 10,000 connections from as many addresses that stay open after one request to an origin behind.
+    #[value(name = "idle-clients")]
+    #[serde(rename = "idle-clients")]
+    ProxyIdle,
 }
 
 /// The figures of a workload.
@@ -90,6 +98,11 @@ pub(crate) struct Load {
     pub(crate) at_once: Option<u64>,
     /// Milliseconds from one connection's beginning to the next one's. `None`: all at once.
     pub(crate) connection_every_ms: Option<u64>,
+    /// Requests that are due each second, whether earlier ones are answered or not. `None`: as fast as they are
+    /// answered.
+    pub(crate) per_second: Option<u64>,
+    /// Addresses that connections come from, in turn.
+    pub(crate) addresses: u64,
 }
 
 impl Workload {
@@ -113,6 +126,8 @@ impl Workload {
             Self::P1 => (100, 10, 100_000, SMALL_BYTES, 1),
             Self::P2 => (8, 1, 80, LARGE_BYTES, 1),
             Self::P3 => (100, 1, 60_000, SMALL_BYTES, 1),
+            Self::ProxyLatency => (10, 10, 10_000, SMALL_BYTES, 1),
+            Self::ProxyIdle => (10_000, 1, 10_000, SMALL_BYTES, 1),
         };
         let connection_every_ms = match self {
             Self::Trickle => Some(1),
@@ -125,6 +140,15 @@ impl Workload {
             Self::Hq3 => Some(25),
             _ => None,
         };
+        let per_second = match self {
+            Self::ProxyLatency => Some(1000),
+            _ => None,
+        };
+        let addresses = match self {
+            // Servers bound what one address may have.
+            Self::ProxyIdle => connections,
+            _ => 1,
+        };
         Load {
             connections,
             streams,
@@ -133,6 +157,8 @@ impl Workload {
             paths,
             at_once,
             connection_every_ms,
+            per_second,
+            addresses,
         }
     }
 
@@ -143,7 +169,15 @@ impl Workload {
 
     /// Whether the servers have nothing of their own and ask an origin behind them.
     pub(crate) const fn is_proxied(self) -> bool {
-        matches!(self, Self::P1 | Self::P2 | Self::P3)
+        matches!(
+            self,
+            Self::P1 | Self::P2 | Self::P3 | Self::ProxyLatency | Self::ProxyIdle
+        )
+    }
+
+    /// Whether memory is what counts: connections are opened, ask once and stay.
+    pub(crate) const fn is_idle(self) -> bool {
+        matches!(self, Self::Idle | Self::ProxyIdle)
     }
 
     /// Whether a connection makes one request and ends: its cost is a connection's.
@@ -217,6 +251,8 @@ impl fmt::Display for Workload {
             Self::P1 => "P1",
             Self::P2 => "P2",
             Self::P3 => "P3",
+            Self::ProxyLatency => "latency",
+            Self::ProxyIdle => "idle-clients",
         })
     }
 }
@@ -308,6 +344,12 @@ mod tests {
         assert_eq!((load.connections, load.requests), (100, 100));
         assert_eq!(load.at_once, Some(25));
         assert_eq!(load.divided(1000).connections, 25);
+    }
+
+    #[test]
+    fn a_rate_does_not_change_with_the_number_of_requests() {
+        let load = Workload::ProxyLatency.load().divided(10);
+        assert_eq!((load.requests, load.per_second), (1000, Some(1000)));
     }
 
     #[test]

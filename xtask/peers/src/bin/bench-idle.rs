@@ -16,7 +16,7 @@ use std::io::{Read, Write};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tokio::net::TcpStream;
+use tokio::net::TcpSocket;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 
@@ -32,10 +32,18 @@ struct Arguments {
     port: u16,
     #[arg(long)]
     connections: usize,
+    /// Connect from so many addresses of 127.0.0.0/8, in turn. Default: from the one that the system takes.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=MOST_ADDRESSES))]
+    addresses: Option<u32>,
     /// The authority that signed the server's certificate, PEM.
     #[arg(long)]
     authority: PathBuf,
 }
+
+/// Addresses from [`FIRST_ADDRESS`] on that are loopback's.
+const MOST_ADDRESSES: i64 = 1 << 20;
+
+const FIRST_ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 1, 0, 1);
 
 type Client = SendRequest<Empty<Bytes>>;
 
@@ -67,11 +75,14 @@ async fn open_all(arguments: &Arguments) -> Result<Vec<Client>> {
     let tls = TlsConnector::from(Arc::new(bench_peers::client(&arguments.authority)?));
     let mut opening = JoinSet::new();
     let mut open = Vec::with_capacity(arguments.connections);
+    let mut addresses = (0..arguments.addresses.unwrap_or(0)).cycle();
     for _ in 0..arguments.connections {
         if opening.len() == AT_ONCE {
             open.push(next(&mut opening).await?);
         }
-        opening.spawn(connect(arguments.port, arguments.path.clone(), tls.clone()));
+        let from = addresses.next().map(address);
+        let path = arguments.path.clone();
+        opening.spawn(connect(arguments.port, path, from, tls.clone()));
     }
     while !opening.is_empty() {
         open.push(next(&mut opening).await?);
@@ -83,8 +94,21 @@ async fn next(opening: &mut JoinSet<Result<Client>>) -> Result<Client> {
     opening.join_next().await.context("nothing is opening")??
 }
 
-async fn connect(port: u16, path: String, tls: TlsConnector) -> Result<Client> {
-    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
+fn address(ordinal: u32) -> Ipv4Addr {
+    Ipv4Addr::from(u32::from(FIRST_ADDRESS) + ordinal)
+}
+
+async fn connect(
+    port: u16,
+    path: String,
+    from: Option<Ipv4Addr>,
+    tls: TlsConnector,
+) -> Result<Client> {
+    let socket = TcpSocket::new_v4()?;
+    if let Some(from) = from {
+        socket.bind((from, 0).into())?;
+    }
+    let stream = socket.connect((Ipv4Addr::LOCALHOST, port).into()).await?;
     stream.set_nodelay(true)?;
     let name = ServerName::try_from("localhost")?;
     let io = TokioIo::new(tls.connect(name, stream).await?);
