@@ -39,6 +39,7 @@ pub(super) struct Entry {
     response_end: Option<f64>,
     transfer_size: Option<f64>,
     encoded_body_size: Option<f64>,
+    decoded_body_size: Option<f64>,
     response_status: Option<f64>,
 }
 
@@ -112,7 +113,9 @@ impl Entry {
         record.connect_us = self.connect_us();
         record.first_byte_us = since_start(self.response_start.filter(|start| *start > 0.0));
         record.total_us = total.unwrap_or(0);
-        record.bytes = whole(self.encoded_body_size).unwrap_or(0);
+        // A server may have compressed it; that it is whole, the content tells.
+        let content = self.decoded_body_size.or(self.encoded_body_size);
+        record.bytes = whole(content).unwrap_or(0);
         record.status = status.filter(|status| *status > 0);
         record.error = self.fault(total);
         record
@@ -262,6 +265,15 @@ mod tests {
         assert_eq!((record.bytes, record.status), (0, None));
         assert_eq!((record.connect_us, record.first_byte_us), (None, None));
         assert_eq!(record.total_us, 58_000);
+    }
+
+    #[test]
+    fn what_a_server_compressed_counts_with_its_content() {
+        let packed = PAGE.replace(
+            "\"encodedBodySize\":30",
+            "\"encodedBodySize\":12,\"decodedBodySize\":30",
+        );
+        assert_eq!(of(&[&packed, IMAGE])[0].bytes, 30);
     }
 
     #[test]
