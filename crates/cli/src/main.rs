@@ -38,12 +38,16 @@ struct Arguments {
 #[derive(Debug, clap::Args)]
 struct Global {
     /// Say only what went wrong.
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, display_order = BEFORE_HELP)]
     quiet: bool,
     /// Say more; twice: everything.
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, display_order = BEFORE_HELP)]
     verbose: u8,
 }
+
+/// Place of the options of all commands in a command's help: after its own, whose places count from 0, and before
+/// `--help`, which clap puts at 999.
+const BEFORE_HELP: usize = 900;
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -161,5 +165,27 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    /// Checks the help of `command` and of all below it; gives how many have the options of all commands.
+    fn check_help(command: &mut clap::Command) -> usize {
+        let help = command.render_long_help().to_string();
+        let options = help.lines().map(str::trim_start);
+        let options: Vec<_> = options.filter(|line| line.starts_with('-')).collect();
+        let place = options.iter().position(|line| line.starts_with("-q, "));
+        if let Some(place) = place {
+            let names = options[place..].iter().take(4).map(|line| &line[..2]);
+            let names: Vec<_> = names.collect();
+            assert_eq!(names, ["-q", "-v", "-h", "-V"], "{help}");
+        }
+        let below = command.get_subcommands_mut().map(check_help).sum::<usize>();
+        below + usize::from(place.is_some())
+    }
+
+    #[test]
+    fn options_of_all_commands_come_after_a_commands_own() {
+        let mut command = Arguments::command();
+        command.build();
+        assert!(check_help(&mut command) > 20);
     }
 }

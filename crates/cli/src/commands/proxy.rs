@@ -64,17 +64,6 @@ pub(crate) struct Arguments {
     /// The certificate's private key, PEM.
     #[arg(short, long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// The clients that are offered HTTP/3: learned, surface, threshold, study, h3 or h2 (see altway serve --help).
-    #[arg(long, default_value_t = Policy::default())]
-    policy: Policy,
-    /// Folder that keeps what is learnt of clients over a restart, under hashes of their addresses; made if
-    /// missing. Default: nothing is kept.
-    #[arg(long, value_name = "DIR")]
-    state_dir: Option<PathBuf>,
-    /// Let the process reach every file that its user can [default: those that its options name alone, where the
-    /// kernel can see to that (Landlock, Linux 5.19 and later)].
-    #[arg(long, hide_short_help = true)]
-    no_sandbox: bool,
     /// Which origin has a request: round-robin, least-requests, hash:client or hash:FIELD.
     #[arg(long, value_name = "HOW", default_value_t = Balance::default())]
     balance: Balance,
@@ -90,16 +79,27 @@ pub(crate) struct Arguments {
     /// PEM file of the authorities that sign the origins' certificates. Default: the system's.
     #[arg(long, value_name = "FILE")]
     roots: Option<PathBuf>,
-    /// Worker threads. Default: one per core.
-    #[arg(short = 'n', long)]
-    threads: Option<NonZeroUsize>,
+    /// The clients that are offered HTTP/3: learned, surface, threshold, study, h3 or h2 (see altway serve --help).
+    #[arg(long, default_value_t = Policy::default())]
+    policy: Policy,
+    /// Folder that keeps what is learnt of clients over a restart, under hashes of their addresses; made if
+    /// missing. Default: nothing is kept.
+    #[arg(long, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
     /// Answer returning clients of HTTP/3 a round trip earlier (0-RTT): GET, HEAD and OPTIONS, which the
     /// origins see with Early-Data: 1; else 425.
     #[arg(long)]
     early_data: bool,
+    /// Worker threads. Default: one per core.
+    #[arg(short = 'n', long)]
+    threads: Option<NonZeroUsize>,
     /// Time that a stop waits for requests that are being answered.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
     grace: Duration,
+    /// Let the process reach every file that its user can [default: those that its options name alone, where the
+    /// kernel can see to that (Landlock, Linux 5.19 and later)].
+    #[arg(long, hide_short_help = true)]
+    no_sandbox: bool,
     /// Append a line for each request to this file, or - for stderr.
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
