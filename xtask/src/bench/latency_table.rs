@@ -33,7 +33,8 @@ fn row(line: &Line) -> String {
 
 fn columns(cells: [&str; 7]) -> String {
     let [server, n, p50, p99, added_p50, added_p99, bar] = cells;
-    let row = format!("{server:<11}{n:>3}  {p50:<21}{p99:<24}{added_p50:<21}{added_p99:<24}{bar}");
+    let row =
+        format!("{server:<11}{n:>3}  {p50:<21}{p99:<24}{added_p50:<21}{added_p99:<24}  {bar}");
     row.trim_end().to_owned() + "\n"
 }
 

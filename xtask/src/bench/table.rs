@@ -159,11 +159,11 @@ pub(super) fn spread(spread: Spread) -> String {
 
 /// Three significant digits, as far as decimals go.
 fn number(value: f64) -> String {
-    match value {
-        v if v >= 100.0 => format!("{v:.0}"),
-        v if v >= 10.0 => format!("{v:.1}"),
-        v if v >= 1.0 => format!("{v:.2}"),
-        v => format!("{v:.3}"),
+    match value.abs() {
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        size if size >= 1.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
     }
 }
 
@@ -335,6 +335,12 @@ mod tests {
         assert!(row("h2o").ends_with(" ≤ 0.45 MISSED"));
         assert!(row("altway-log").contains("1.50 [1.50–1.50] (it / altway)"));
         assert!(row("W1 h2c, 1 worker").contains("100 connections × 10 streams"));
+    }
+
+    #[test]
+    fn what_is_less_than_nothing_has_as_many_digits() {
+        let less = Spread::of(&[-1234.5, -12.34, -1.0]).unwrap();
+        assert_eq!(spread(less), "-12.3 [-1234–-1.00]");
     }
 
     #[test]
