@@ -26,6 +26,8 @@ mod latency_table;
 mod link;
 mod network;
 mod origin;
+mod origins;
+mod origins_table;
 mod process;
 mod proxy;
 mod raw;
@@ -52,6 +54,7 @@ pub(crate) enum Bench {
     Http2(http2::Arguments),
     Http3(http3::Arguments),
     Link(link::Arguments),
+    Origins(origins::Arguments),
     Proxy(proxy::Arguments),
     Raw(raw::Arguments),
     Spread(spread::Arguments),
@@ -63,6 +66,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Http2(arguments) => http2::run(arguments),
         Bench::Http3(arguments) => http3::run(arguments),
         Bench::Link(arguments) => link::run(arguments),
+        Bench::Origins(arguments) => origins::run(arguments),
         Bench::Proxy(arguments) => proxy::run(arguments),
         Bench::Raw(arguments) => raw::run(arguments),
         Bench::Spread(arguments) => spread::run(arguments),

@@ -51,7 +51,11 @@ pub(crate) fn peers(wanted: &[Contender], programs: &Path) -> Result<Vec<Contend
     Ok(there)
 }
 
-fn install(packages: &[&str]) -> Result<()> {
+/// Installs `packages`, one by one, and switches their services off.
+///
+/// # Errors
+/// It takes root and apt-get; or a policy can't be set. That a package is not to be had is said, and no error.
+pub(super) fn install(packages: &[&str]) -> Result<()> {
     let is_root = shell::output("id -u")?.trim() == "0";
     ensure!(
         is_root && shell::find("apt-get").is_some(),

@@ -5,6 +5,7 @@ use super::host::{self, Host};
 use crate::shell;
 use anyhow::Result;
 use serde::Serialize;
+use std::path::Path;
 
 /// What every `setup.json` tells.
 #[derive(Debug, Serialize)]
@@ -26,7 +27,14 @@ impl Origin {
     /// # Errors
     /// git doesn't tell the commit, or the binary its version.
     pub(crate) fn of_this_run() -> Result<Self> {
-        let binary = build::programs(true)?.join("altway");
+        Self::of_binary(&build::programs(true)?.join("altway"))
+    }
+
+    /// Of a run of this `altway` that begins now.
+    ///
+    /// # Errors
+    /// As of [`Self::of_this_run`].
+    pub(crate) fn of_binary(binary: &Path) -> Result<Self> {
         let said = shell::output(&format!("{} --version", binary.display()))?;
         Ok(Self {
             altway_version: env!("CARGO_PKG_VERSION"),

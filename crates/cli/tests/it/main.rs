@@ -40,6 +40,7 @@ mod lab_policies;
 mod logs;
 mod notebook;
 mod operator;
+mod origins;
 mod peers;
 mod policy;
 mod priorities;

@@ -30,6 +30,7 @@ mod listeners;
 mod metrics;
 mod migration;
 mod one_way;
+mod origins;
 mod protocols;
 mod proxied;
 mod proxied_http3;
