@@ -48,7 +48,7 @@ use socket::{Activity, Socket};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -58,6 +58,7 @@ use tokio::net::TcpStream;
 use tokio::task::unconstrained;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tunnel::Relay;
 use turns::Turns;
 use write_ahead::{Buffering, Counting, KERNEL_UNSENT_BYTES, TLS_BUFFER_BYTES, WriteAhead};
@@ -212,43 +213,60 @@ impl Context {
             }
             if beginning.is_http2 {
                 // Unconstrained: a driver yields by itself, after so many bytes.
-                let driver = self.http2(&client, stream, None, beginning.bytes);
+                let mut driver = self.http2(&client, stream, None, beginning.bytes);
                 let driven = Box::pin(driver.run(stop, &self.turns));
                 return Ok(unconstrained(driven).await?);
             }
             let socket = Socket::new(Rc::clone(&stream), beginning.bytes, activity.clone());
             return Box::pin(self.http1(socket, &stream, &client, &activity, stop)).await;
         };
-        let socket = Socket::new(Rc::clone(&stream), Vec::new(), activity.clone());
-        begin_handshake();
-        let handshake = Box::pin(timeout(limits.handshake_timeout, tls.accept(socket)));
-        let handshake = self.turns.steps(handshake);
-        let Some(session) = unless_evicted(&client, handshake).await else {
+        // Apart: what a handshake needs is not kept for as long as the connection lives.
+        let greeting = Box::pin(self.greet(tls, &client, &stream, &activity));
+        let Some(mut session) = greeting.await? else {
             return Ok(());
         };
-        let mut session = session??;
-        client.admitted.handshake_done();
-        let protocol = session.get_ref().1.alpn_protocol();
-        if protocol == Some(challenges::ALPN) {
-            // The handshake was all of it (RFC 8737 section 3).
-            return Ok(session.shutdown().await?);
-        }
-        if self.setup.service.current.get().asked_names.is_some() {
-            let presented = Presented::of(session.get_ref().1);
-            let _ = client.presented.set(Rc::new(presented));
-        }
-        let is_http2 = session.get_ref().1.alpn_protocol() == Some(b"h2");
-        if !self.speaks(is_http2) {
-            return Ok(());
-        }
-        if is_http2 {
+        if session.get_ref().1.alpn_protocol() == Some(b"h2") {
             let (_, tls) = session.into_inner();
-            let driver = self.http2(&client, stream, Some(tls), Vec::new());
+            let mut driver = self.http2(&client, stream, Some(tls), Vec::new());
             let driven = Box::pin(driver.run(stop, &self.turns));
             return Ok(unconstrained(driven).await?);
         }
         session.get_mut().1.set_buffer_limit(Some(TLS_BUFFER_BYTES));
-        Box::pin(self.http1(session, &stream, &client, &activity, stop)).await
+        Box::pin(self.http1(*session, &stream, &client, &activity, stop)).await
+    }
+
+    /// A handshake of TLS, and what the client has shown in it; `None` where there is nothing to converse about.
+    async fn greet(
+        &self,
+        tls: &TlsAcceptor,
+        client: &Client,
+        stream: &Rc<TcpStream>,
+        activity: &Activity,
+    ) -> Result<Option<Box<TlsStream<Socket>>>, Failure> {
+        let socket = Socket::new(Rc::clone(stream), Vec::new(), activity.clone());
+        begin_handshake();
+        let handshake = pin!(timeout(
+            self.setup.limits.handshake_timeout,
+            tls.accept(socket)
+        ));
+        let handshake = self.turns.steps(handshake);
+        let Some(session) = unless_evicted(client, handshake).await else {
+            return Ok(None);
+        };
+        let mut session = Box::new(session??);
+        client.admitted.handshake_done();
+        let protocol = session.get_ref().1.alpn_protocol();
+        if protocol == Some(challenges::ALPN) {
+            // The handshake was all of it (RFC 8737 section 3).
+            session.shutdown().await?;
+            return Ok(None);
+        }
+        let is_http2 = protocol == Some(b"h2");
+        if self.setup.service.current.get().asked_names.is_some() {
+            let presented = Presented::of(session.get_ref().1);
+            let _ = client.presented.set(Rc::new(presented));
+        }
+        Ok(self.speaks(is_http2).then_some(session))
     }
 
     /// Whether clients are given HTTP/2, or HTTP/1.1.
@@ -272,8 +290,8 @@ impl Context {
         stream: Rc<TcpStream>,
         tls: Option<rustls::ServerConnection>,
         head: Vec<u8>,
-    ) -> h2::Driver {
-        h2::Driver::new(h2::Parts {
+    ) -> Box<h2::Driver> {
+        Box::new(h2::Driver::new(h2::Parts {
             buffers: Rc::clone(&self.buffers),
             config: Arc::clone(&self.http2),
             peer: client.address,
@@ -285,7 +303,7 @@ impl Context {
             stream,
             tls,
             head,
-        })
+        }))
     }
 
     async fn http1(

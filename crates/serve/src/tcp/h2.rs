@@ -190,8 +190,9 @@ impl Driver {
         }
     }
 
-    /// Serves the connection to its end, and forgets it in a turn.
-    pub(super) async fn run(mut self, stop: StopSignal, turns: &Turns) -> io::Result<()> {
+    /// Serves the connection to its end; returns in a turn in which it may be forgotten. Borrowed: a future that had
+    /// it by value would have room for it twice, for as long as the connection idles.
+    pub(super) async fn run(&mut self, stop: StopSignal, turns: &Turns) -> io::Result<()> {
         let end = self.serve(stop).await;
         turns.step().await;
         end

@@ -139,7 +139,7 @@ async fn check(file: &str, times: u32) {
     let dir = tempfile::tempdir().unwrap();
     let setup = setup(dir.path());
     let worker = worker(&setup, setup.limits.max_held_bytes);
-    let (driver, _client) = connect(&setup, &worker, &greedy(file, times));
+    let (mut driver, _client) = connect(&setup, &worker, &greedy(file, times));
     let (_handle, signal) = stop_channel();
     let mut running = pin!(driver.run(signal, turns()));
     let mut polls = 0;
@@ -163,9 +163,10 @@ async fn connections_that_nobody_reads_hold_no_more_than_their_worker_may() {
     let mut clients = Vec::new();
     let mut running = Vec::new();
     for _ in 0..CONNECTIONS {
-        let (driver, client) = connect(&setup, &worker, &greedy("large", 100));
+        let (mut driver, client) = connect(&setup, &worker, &greedy("large", 100));
         clients.push(client);
-        running.push(Box::pin(driver.run(signal.clone(), turns())));
+        let signal = signal.clone();
+        running.push(Box::pin(async move { driver.run(signal, turns()).await }));
     }
     let mut most = 0;
     let all = poll_fn(|cx| {
@@ -191,7 +192,7 @@ async fn responses_that_no_window_takes_hold_nothing_of_a_large_file() {
         let dir = tempfile::tempdir().unwrap();
         let setup = setup(dir.path());
         let worker = worker(&setup, 64 << 20);
-        let (driver, client) = connect(&setup, &worker, &asking(file, TIMES as u32, 0));
+        let (mut driver, client) = connect(&setup, &worker, &asking(file, TIMES as u32, 0));
         let (_handle, signal) = stop_channel();
         let mut running = pin!(driver.run(signal, turns()));
         let mut most = 0;
