@@ -74,11 +74,12 @@ pub(crate) enum Figure {
     ConnectionKb,
     /// Datagrams that found the server's socket full.
     DatagramsLost,
-    /// What idle clients of a proxy add to its resident memory, MB (10⁶ bytes), for 10,000 of them.
+    /// Resident memory that 10,000 idle clients add to a proxy, MB (10⁶ bytes).
     AddedMb,
-    /// What a proxy adds to the time that half of the requests, or 99 % of them, take at most, µs: over asking the
-    /// origin directly, in the same round. The median of the rounds.
+    /// Median latency that a proxy adds to that of the origin asked directly in the same round, µs; median of the
+    /// rounds.
     AddedP50Us,
+    /// The same of the 99th percentile.
     AddedP99Us,
 }
 

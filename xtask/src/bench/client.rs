@@ -21,7 +21,7 @@ pub(crate) struct Outcome {
     /// From a request to the end of its answer, microseconds: the mean, and the longest.
     pub(crate) latency_mean_us: f64,
     pub(crate) latency_max_us: f64,
-    /// What half of the answers, and 99 % of them, took at most. `None`: the client doesn't tell.
+    /// Median and 99th percentile. `None`: the client doesn't tell.
     pub(crate) latency_p50_us: Option<f64>,
     pub(crate) latency_p99_us: Option<f64>,
     /// What was negotiated; empty in clear text, and where the client doesn't tell.

@@ -65,7 +65,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) transport: Transport,
     /// The server behind it that has the files; `None`: it has them itself.
     pub(crate) behind: Option<SocketAddrV4>,
-    /// What it is asked for.
+    /// The workload of its cell.
     pub(crate) workload: Workload,
 }
 
@@ -118,7 +118,7 @@ impl Contender {
         }
     }
 
-    /// Whether it runs where the client does and not where servers do, as origins do.
+    /// Returns true if it runs where the client does and not where servers do, as origins do.
     pub(crate) fn is_origin(self) -> bool {
         self == Self::Direct
     }

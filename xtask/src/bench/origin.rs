@@ -30,7 +30,7 @@ impl Origin {
         Self::of_binary(&build::programs(true)?.join("altway"))
     }
 
-    /// Of a run of this `altway` that begins now.
+    /// The origin of a run of this `altway` that begins now.
     ///
     /// # Errors
     /// As of [`Self::of_this_run`].

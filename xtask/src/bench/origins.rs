@@ -24,7 +24,7 @@ const FOLDER: &str = "examples/origins";
 /// The plans, the first of which has the proxy that the others are held against.
 const PLANS: [&str; 2] = ["h2", "h3"];
 
-/// What a plan includes.
+/// The file that both plans include.
 const INCLUDED: &str = "page.toml";
 
 /// Debian's packages, and the program that shows that each is there.

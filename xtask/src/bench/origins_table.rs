@@ -7,13 +7,13 @@ use serde::Deserialize;
 /// The clients, each of which has a column.
 const CLIENTS: [&str; 2] = ["chromium", "firefox"];
 
-/// What the others are held against: a proxy and its protocol.
+/// Proxy and protocol that the others are held against.
 const BASELINE: (&str, &str) = ("nginx", "h2");
 
 /// A request of the lab's `samples.csv`.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Row {
-    /// Its ordinal in the transfer; the first stands for the whole.
+    /// Ordinal in the transfer; the first stands for the whole.
     request: u32,
     valid: bool,
     /// `PROXY-APPLICATION`.
@@ -118,7 +118,7 @@ fn line(rows: &[Row], place: &Place) -> String {
     ])
 }
 
-/// What counts of a place and client, in ms.
+/// Times of a place and client that count, in ms.
 fn times(rows: &[Row], place: &Place, client: &str) -> Vec<f64> {
     let of_it = rows.iter().filter(|row| {
         row.request == 0 && row.valid && row.client == client && row.place().as_ref() == Some(place)

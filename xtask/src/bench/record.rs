@@ -30,7 +30,7 @@ pub(crate) struct Record {
     /// From a request to the end of its answer, by the client's clock. `None`: not measured.
     pub(crate) latency_mean_us: Option<f64>,
     pub(crate) latency_max_us: Option<f64>,
-    /// What half of the answers, and 99 % of them, took at most, from when a request was due.
+    /// Median and 99th percentile, from when a request was due.
     pub(crate) latency_p50_us: Option<f64>,
     pub(crate) latency_p99_us: Option<f64>,
     /// How many of the connections the worker with most of them has, from 0 to 1. `None`: not
@@ -128,7 +128,7 @@ impl Record {
         Some(added as f64 / 1e3 / self.connections as f64)
     }
 
-    /// What as many idle connections as the workload has add to the server's memory, MB (10⁶ bytes).
+    /// Memory that as many idle connections as the workload has add to the server, MB (10⁶ bytes).
     pub(crate) fn added_mb(&self) -> Option<f64> {
         let connections = self.workload.load().connections as f64;
         Some(self.connection_kb()? * connections / 1e3)

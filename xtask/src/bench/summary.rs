@@ -28,10 +28,10 @@ pub(crate) struct Line {
     pub(crate) latency_max_us: Option<Spread>,
     pub(crate) latency_p50_us: Option<Spread>,
     pub(crate) latency_p99_us: Option<Spread>,
-    /// What was added to them over asking the origin directly, in the same rounds.
+    /// Additions to them over asking the origin directly, in the same rounds.
     pub(crate) added_p50_us: Option<Spread>,
     pub(crate) added_p99_us: Option<Spread>,
-    /// What idle clients added to the memory, MB for as many as the workload has; highest of the rounds.
+    /// Memory that idle clients added, MB for as many as the workload has; highest of the rounds.
     pub(crate) added_mb: Option<f64>,
     /// Of the connections, of the worker with most of them.
     pub(crate) busiest_share: Option<Spread>,
@@ -99,7 +99,7 @@ fn lines(cell: Cell, records: &[&Record]) -> Vec<Line> {
     lines.collect()
 }
 
-/// What the servers of a cell are held against.
+/// Records that the servers of a cell are held against.
 struct Beside<'a> {
     altway: Costs,
     /// The origin, where it is asked without a proxy.
@@ -155,7 +155,7 @@ fn line(cell: Cell, server: Contender, records: &[&Record], beside: &Beside) -> 
     line
 }
 
-/// What `server` adds to a latency of the origin's in the rounds in which both count.
+/// The latency that `server` adds to the origin's, in the rounds in which both count.
 fn added(
     server: Contender,
     valid: &[&Record],

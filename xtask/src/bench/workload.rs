@@ -175,7 +175,7 @@ impl Workload {
         )
     }
 
-    /// Whether memory is what counts: connections are opened, ask once and stay.
+    /// Returns true if memory is what counts: connections are opened, ask once and stay.
     pub(crate) const fn is_idle(self) -> bool {
         matches!(self, Self::Idle | Self::ProxyIdle)
     }

@@ -53,7 +53,7 @@ impl Drop for Program {
     }
 }
 
-/// What curl says of `url`: head and body.
+/// Head and body that curl gets for `url`.
 fn curl(url: &str, arguments: &[&str]) -> (String, Vec<u8>) {
     let mut curl = Command::new("curl");
     curl.args(["-sS", "-m", "20", "--http1.1", "-D", "-", "--noproxy", "*"]);
