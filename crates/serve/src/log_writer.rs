@@ -101,16 +101,29 @@ impl LogWriter {
     pub fn push(&self, lines: &[u8]) -> Result<(), Dropped> {
         let queue = &self.0.0;
         let mut state = queue.state();
-        if state.lines.len() + state.writing + lines.len() > queue.capacity {
-            state.dropped += count(lines);
-            state.dropped_in_all += count(lines);
-            let in_all = state.dropped_in_all;
-            return Err(Dropped { in_all });
-        }
+        state.admit(lines, queue.capacity)?;
         state.lines.extend_from_slice(lines);
         drop(state);
         queue.filled.notify_one();
         Ok(())
+    }
+
+    /// Queues the whole lines of a buffer, and leaves it empty. Costs no copy unless other lines wait.
+    ///
+    /// # Errors
+    /// As those of [`push`](Self::push).
+    pub(crate) fn push_buffer(&self, lines: &mut Vec<u8>) -> Result<(), Dropped> {
+        let queue = &self.0.0;
+        let mut state = queue.state();
+        let admitted = state.admit(lines, queue.capacity);
+        match &admitted {
+            Ok(()) if state.lines.is_empty() => std::mem::swap(&mut state.lines, lines),
+            Ok(()) => state.lines.append(lines),
+            Err(_) => lines.clear(),
+        }
+        drop(state);
+        queue.filled.notify_one();
+        admitted
     }
 
     /// All lines that were dropped so far.
@@ -199,7 +212,6 @@ impl Queue {
         std::mem::swap(&mut batch.lines, &mut state.lines);
         state.writing = batch.lines.len();
         batch.replacement = state.replacement.take();
-        batch.count = count(&batch.lines);
         batch.dropped = std::mem::take(&mut state.dropped);
         if batch.dropped > 0 {
             let notice = state.format.notice(batch.dropped, SystemTime::now());
@@ -210,10 +222,11 @@ impl Queue {
 
     fn written(&self, batch: &mut Batch, written: &io::Result<()>) {
         let mut state = self.state();
-        state.writing = 0;
+        let queued = std::mem::take(&mut state.writing);
         if let Err(error) = written {
-            state.dropped += batch.dropped + batch.count;
-            state.dropped_in_all += batch.count;
+            let lost = count(&batch.lines[..queued]);
+            state.dropped += batch.dropped + lost;
+            state.dropped_in_all += lost;
             if !state.failing {
                 state.failure = Some(error.to_string());
             }
@@ -232,14 +245,24 @@ impl Queue {
 #[derive(Default)]
 struct Batch {
     lines: Vec<u8>,
-    /// Lines in it.
-    count: u64,
-    /// Dropped lines that it reports.
+    /// Dropped lines that its last line reports.
     dropped: u64,
     replacement: Option<Box<dyn Write + Send>>,
 }
 
 impl State {
+    /// Counts lines for which there is no room as dropped.
+    fn admit(&mut self, lines: &[u8], capacity: usize) -> Result<(), Dropped> {
+        if self.lines.len() + self.writing + lines.len() <= capacity {
+            return Ok(());
+        }
+        let dropped = count(lines);
+        self.dropped += dropped;
+        self.dropped_in_all += dropped;
+        let in_all = self.dropped_in_all;
+        Err(Dropped { in_all })
+    }
+
     /// Returns true if there is nothing to write. While writing fails, a count of dropped lines waits
     /// for the next lines, as trying it again and again would spin.
     fn is_empty(&self) -> bool {

@@ -130,3 +130,27 @@ fn lines_are_written_after_the_last_handle_is_gone() {
     gate.set(|it| it.shut = false);
     gate.wait_for(|it| it.written.ends_with(b"b\n"));
 }
+
+#[test]
+fn buffers_are_queued_in_their_order_and_come_back_empty_also_where_there_is_no_room() {
+    let gate = Gate::default();
+    gate.set(|it| it.shut = true);
+    let log = LogWriter::with_capacity(16, gate.clone()).unwrap();
+    log.push(b"first\n").unwrap();
+    gate.wait_for(|it| it.waiting == 1);
+    let push = |line: &str| {
+        let mut buffer = line.as_bytes().to_vec();
+        let pushed = log.push_buffer(&mut buffer);
+        assert!(buffer.is_empty());
+        pushed
+    };
+    assert_eq!(push("a\n"), Ok(()), "nothing waits");
+    assert_eq!(push("bcd\n"), Ok(()), "behind another");
+    let line = "longer than the rest\n";
+    assert_eq!(push(line), Err(Dropped { in_all: 1 }));
+    gate.set(|it| it.shut = false);
+    assert!(log.drain(SECONDS));
+    let text = gate.text();
+    assert!(text.starts_with("first\na\nbcd\n"), "{text}");
+    assert!(text.contains(" dropped=1 "), "{text}");
+}

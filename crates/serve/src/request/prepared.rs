@@ -159,17 +159,19 @@ impl<I> Requests<I> {
     /// of which the turn's clock knows. A repeated request has a line already, as long as the decision is the
     /// same.
     fn log_whole(&mut self, size: u64, decision: Option<Decision>, now: Now) {
+        let Some(log) = self.responder.service.log.as_ref() else {
+            return;
+        };
         let (client, protocol) = (self.client(), self.protocol);
         let told = self.told(decision);
-        let log = self.responder.service.log.as_ref();
-        let (Some(log), Some(latest)) = (log, &mut self.latest) else {
+        let Some(latest) = &mut self.latest else {
             return;
         };
         let Some(head) = &latest.logged else {
             return;
         };
-        let known = latest.line.take().filter(|line| line.told == told);
-        let line = known.unwrap_or_else(|| {
+        latest.line.take_if(|line| line.told != told);
+        let line = latest.line.get_or_insert_with(|| {
             let line = Line {
                 client,
                 protocol,
@@ -186,7 +188,6 @@ impl<I> Requests<I> {
             }
         });
         log.add(now.system, &line.text);
-        latest.line = Some(line);
     }
 
     /// The record of a file of which `sent` bytes were sent so far.
