@@ -74,6 +74,11 @@ impl Pacer {
         self.next = Some((from + time.min(LONGEST)).min(now + LONGEST));
     }
 
+    /// There was nothing to send, though some was allowed: nothing is held back.
+    pub(crate) fn on_nothing(&mut self) {
+        self.due = None;
+    }
+
     /// Returns the time at which what is held back may leave; `None` if nothing is.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.due
@@ -141,6 +146,20 @@ mod tests {
         pacer.on_sent(now, 1_999);
         assert_eq!(pacer.allows(now, Some(100_000), MTU, 44), 2);
         assert_eq!(pacer.allows(now, Some(100_000), MTU, 44), 0);
+    }
+
+    #[test]
+    fn nothing_is_held_back_of_an_application_that_has_no_more_to_send() {
+        let mut pacer = Pacer::default();
+        let now = Instant::now() + Duration::from_secs(1);
+        pacer.allows(now, Some(100_000), MTU, 44);
+        pacer.on_sent(now, 1_999);
+        assert!(pacer.allows(now, Some(100_000), MTU, 44) > 0);
+        pacer.on_nothing();
+        assert_eq!(pacer.due(), None);
+        // It has something after all.
+        assert_eq!(pacer.allows(now, Some(100_000), MTU, 44), 0);
+        assert!(pacer.due().is_some_and(|due| due > now));
     }
 
     #[test]

@@ -57,8 +57,11 @@ impl<S> Slot<S> {
         if allowed == 0 {
             return None;
         }
-        let transmit = self.connection.poll_transmit(now, allowed, buf)?;
-        self.pacer.on_sent(now, transmit.size);
-        Some(transmit)
+        let transmit = self.connection.poll_transmit(now, allowed, buf);
+        match &transmit {
+            Some(transmit) => self.pacer.on_sent(now, transmit.size),
+            None => self.pacer.on_nothing(),
+        }
+        transmit
     }
 }

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use altway_link::Config as Link;
-use altway_quic::Congestion;
+use altway_quic::{Congestion, Direction};
 
 use crate::bottleneck::{Bottleneck, Supply, link};
+use crate::engine::QuicEndpoint;
+use crate::pair::{Pair, delay, pattern};
 
 /// 20 Mbit/s in bytes a second, and over 40 ms.
 const RATE: f64 = 2.5e6;
@@ -187,4 +189,23 @@ fn cubic_beside_bbr_keeps_a_third_of_the_rate() {
         assert!(cubic > 0.33, "{cubic} beside {bbr}");
         assert!(bbr > 0.25, "{bbr} beside {cubic}");
     }
+}
+
+#[test]
+fn who_has_sent_all_that_there_is_waits_for_nothing_but_the_peer() {
+    let mut pair = Pair::with(delay(20), |_, server| {
+        server.transport.congestion = Congestion::Bbr;
+    })
+    .connected();
+    pair.run_for(seconds(1));
+    let stream = pair.client.open(Direction::Bidirectional);
+    pair.client.send(stream, pattern(100));
+    assert!(pair.run_until(|pair| pair.server.received.contains_key(&stream)));
+    pair.server.send(stream, pattern(1000));
+    let sent = pair.server.flight.len();
+    pair.run_for(Duration::ZERO);
+    assert_eq!(pair.server.flight.len(), sent + 1);
+    // A packet of that size has half a millisecond at the rate of that moment. What is acknowledged comes after 40.
+    let due = pair.server.endpoint.poll_timeout().unwrap() - pair.now();
+    assert!(due > Duration::from_millis(20), "{due:?}");
 }
