@@ -231,6 +231,7 @@ impl<S> QuicEndpoint for Endpoint<S> {
                 slot.batches = 0;
             }
             self.sending.pop_front();
+            self.arm(index);
             self.settle_slot(index);
         }
         None
@@ -241,11 +242,17 @@ impl<S> QuicEndpoint for Endpoint<S> {
     }
 
     fn settle(&mut self) {
-        if let Some(index) = self.awake.pop_front() {
-            if let Some(Some(slot)) = self.slots.get_mut(index) {
-                slot.awake = false;
+        let Some(index) = self.awake.pop_front() else {
+            return;
+        };
+        if let Some(Some(slot)) = self.slots.get_mut(index) {
+            slot.awake = false;
+            // Else its time-out is known once it has sent what it has.
+            if !slot.sending {
+                self.arm(index);
             }
             self.settle_slot(index);
+            self.count_windows(index);
         }
     }
 
@@ -361,9 +368,8 @@ impl<S> Endpoint<S> {
         }
     }
 
-    /// Passes on what the connection has for the QUIC endpoint, arms its timer, and forgets it if
-    /// it is over for good.
-    fn settle_slot(&mut self, index: usize) {
+    /// Arms a connection's timer.
+    fn arm(&mut self, index: usize) {
         let Some(Some(slot)) = self.slots.get_mut(index) else {
             return;
         };
@@ -373,6 +379,13 @@ impl<S> Endpoint<S> {
             Some(at) => self.timers.arm(index, at),
             None => {}
         }
+    }
+
+    /// Passes on what the connection has for the QUIC endpoint, and forgets it if it is over for good.
+    fn settle_slot(&mut self, index: usize) {
+        let Some(Some(slot)) = self.slots.get_mut(index) else {
+            return;
+        };
         if slot.awake {
             // Its events come first: once told that a connection is over, the QUIC endpoint gives
             // the slot to the next one.
@@ -388,8 +401,6 @@ impl<S> Endpoint<S> {
             }
         }
         let is_drained = quic.is_drained();
-        slot.connection.narrow_if_idle();
-        let was_closed = slot.connection.count_pins();
         if slot.unvalidated && (is_drained || slot.connection.is_validated()) {
             slot.unvalidated = false;
             self.unvalidated -= 1;
@@ -397,8 +408,17 @@ impl<S> Endpoint<S> {
         if is_drained {
             self.timers.disarm(index);
             self.slots[index] = None;
-        } else if was_closed {
-            self.mark(index);
+        }
+    }
+
+    /// Counts what waits to be read, and makes the windows small again where nothing can be in them: events alone
+    /// change either.
+    fn count_windows(&mut self, index: usize) {
+        if let Some(Some(slot)) = self.slots.get_mut(index) {
+            slot.connection.narrow_if_idle();
+            if slot.connection.count_pins() {
+                self.mark(index);
+            }
         }
     }
 
