@@ -92,6 +92,18 @@ const WITH_LENGTH: u8 = 0x02;
 /// Length of a stateless reset token, bytes.
 const TOKEN_BYTES: usize = 16;
 
+/// Returns the number of zeros at the end of a payload, of which most of a client's first packet may consist.
+fn zeros_at_end(payload: &[u8]) -> usize {
+    let mut rest = payload;
+    while let Some((before, last)) = rest.split_last_chunk()
+        && u128::from_ne_bytes(*last) == 0
+    {
+        rest = before;
+    }
+    let last = rest.iter().rev().take_while(|byte| **byte == 0).count();
+    payload.len() - rest.len() + last
+}
+
 /// Returns the length of a payload without the padding at its end: at least a byte, as a packet without
 /// frames is an error (RFC 9000 section 12.4). A payload that isn't understood stays whole, for the engine
 /// to judge.
@@ -100,7 +112,7 @@ fn without_padding(payload: &[u8]) -> usize {
         return payload.len();
     }
     // Zeros may be the end of a frame's content as well: what is padding, the frames before it tell.
-    let zeros = payload.iter().rev().take_while(|byte| **byte == 0).count();
+    let zeros = zeros_at_end(payload);
     let mut rest = payload;
     while rest.len() > zeros {
         let next = match rest.split_first() {
