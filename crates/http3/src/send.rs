@@ -235,10 +235,15 @@ impl Sender {
     }
 
     fn flush(&mut self, quic: &mut impl QuicConnection, id: StreamId) -> Result<(), Error> {
-        let mut chunks = [std::mem::take(&mut self.unsent)];
-        let fitted = quic.write(id, &mut chunks);
-        [self.unsent] = chunks;
-        if fitted? && self.state == State::Ending {
+        if !self.unsent.is_empty() {
+            let mut chunks = [std::mem::take(&mut self.unsent)];
+            let fitted = quic.write(id, &mut chunks);
+            [self.unsent] = chunks;
+            if !fitted? {
+                return Ok(());
+            }
+        }
+        if self.state == State::Ending {
             // Fails only if the peer stopped the stream, which its own event tells.
             let _ = quic.finish(id);
             self.state = State::Ended;
