@@ -23,7 +23,6 @@ use altway_http3::{
 use altway_select::Decision;
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode};
-use rustc_hash::FxHashSet;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
@@ -93,7 +92,9 @@ impl Connection {
 /// The requests of a connection whose responses have not been handed over whole.
 #[derive(Default)]
 struct InProgress {
-    streams: FxHashSet<StreamId>,
+    /// In no order. Bounded by the engine's limit of requests: most connections have a few, of which a list is
+    /// quicker than a table.
+    streams: Vec<StreamId>,
     /// True if there are fewer of them than the table of clients has noted.
     has_changed: bool,
 }
@@ -437,7 +438,7 @@ struct Http3Carrier<'a> {
 impl Http3Carrier<'_> {
     /// A request has come; how many are in progress with it.
     fn begin(&mut self, stream: StreamId) -> usize {
-        self.in_progress.streams.insert(stream);
+        self.in_progress.streams.push(stream);
         self.in_progress.streams.len()
     }
 
@@ -532,9 +533,11 @@ impl Carrier for Http3Carrier<'_> {
 
     fn over(&mut self, stream: StreamId) {
         let in_progress = &mut self.in_progress;
-        let is_news = in_progress.streams.remove(&stream) && !in_progress.has_changed;
-        if is_news {
-            in_progress.has_changed = true;
+        let Some(at) = in_progress.streams.iter().position(|it| *it == stream) else {
+            return;
+        };
+        in_progress.streams.swap_remove(at);
+        if !std::mem::replace(&mut in_progress.has_changed, true) {
             self.changed.push(self.handle);
         }
     }
