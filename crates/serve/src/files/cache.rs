@@ -18,6 +18,7 @@ use super::{Files, Reading};
 use crate::files::open::{Opened, Refusal};
 use crate::request::fields::Offered;
 use altway_http2::{FieldBlock, Indexing};
+use altway_select::UnixTime;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, Response, StatusCode};
 use lru::LruCache;
@@ -112,7 +113,7 @@ enum Content {
 
 /// A whole head of a 200 response, as it is for a second.
 struct HeadOfSecond {
-    second: u64,
+    second: UnixTime,
     offer: Option<Offered>,
     head: Arc<Response<()>>,
 }
@@ -174,16 +175,14 @@ impl Entry {
         }
     }
 
-    /// The head of a 200 response at `time`. `complete` adds what is not of the file, and depends on
+    /// The head of a 200 response in that `second`. `complete` adds what is not of the file, and depends on
     /// the second and on `offer` alone.
     pub(crate) fn head(
         &self,
-        time: SystemTime,
+        second: UnixTime,
         offer: Option<Offered>,
         complete: impl FnOnce(&mut HeaderMap),
     ) -> Arc<Response<()>> {
-        let since = time.duration_since(SystemTime::UNIX_EPOCH);
-        let second = since.unwrap_or_default().as_secs();
         let is_current = |it: &HeadOfSecond| it.second == second && it.offer == offer;
         let mut latest = self.head.borrow_mut();
         if let Some(latest) = latest.as_ref().filter(|it| is_current(it)) {

@@ -27,7 +27,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 /// Bytes of an upload that wait for their reader at most, beyond the last datagrams'.
 const MAX_UNREAD: usize = 64 << 10;
@@ -128,10 +128,7 @@ impl Responses {
 
     /// Handles every event that the engine has, and goes on with every exchange that can.
     pub(super) fn answer(&mut self, now: Instant, endpoint: &mut Endpoint) {
-        self.now = Now {
-            instant: now,
-            system: SystemTime::now(),
-        };
+        self.now = Now::at(now);
         while let Some((handle, event)) = endpoint.poll_event() {
             match event {
                 Event::EarlyData => {

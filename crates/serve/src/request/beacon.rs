@@ -8,7 +8,7 @@ use super::body::Body;
 use super::requests::{Now, Requests};
 use super::service::Service;
 use crate::files;
-use crate::selection::{HostIndex, unix_time};
+use crate::selection::HostIndex;
 use crate::{RequestBody, request::check::RequestHead};
 use altway_select::{
     BeaconReport, Client, Decision, LoggedProtocol, MAX_BEACON_BYTES, Page, TooManyBeacons,
@@ -156,7 +156,7 @@ impl Reporter {
         let Some(selection) = self.service.selection() else {
             return Ok(());
         };
-        let now = unix_time(Now::read().system);
+        let now = Now::read().unix;
         selection.beacon(self, report, now)
     }
 }

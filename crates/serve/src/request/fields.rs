@@ -2,10 +2,10 @@
 //! second.
 
 use altway_http2::{FieldBlock, Indexing};
-use altway_select::AltSvc;
+use altway_select::{AltSvc, UnixTime};
 use http::HeaderValue;
 use http::header::{self, HeaderMap, HeaderName};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 const SERVER: HeaderValue = HeaderValue::from_static("altway");
 
@@ -22,7 +22,7 @@ pub(crate) struct Offered {
 /// The fields in both forms in which responses take them: as they are, and encoded for HTTP/2.
 #[derive(Debug)]
 pub(crate) struct CommonFields {
-    second: u64,
+    second: UnixTime,
     date: HeaderValue,
     /// Date and Server.
     encoded: FieldBlock,
@@ -38,9 +38,10 @@ struct Offer {
 
 impl CommonFields {
     pub(crate) fn new() -> Self {
-        let date = date(UNIX_EPOCH);
+        let second = UnixTime::from_secs(0);
+        let date = date(second);
         Self {
-            second: 0,
+            second,
             encoded: encoded(&date),
             date,
             offers: Vec::new(),
@@ -53,9 +54,9 @@ impl CommonFields {
         &mut self,
         headers: &mut HeaderMap,
         offered: Option<Offered>,
-        time: SystemTime,
+        second: UnixTime,
     ) {
-        self.advance(time);
+        self.advance(second);
         headers
             .entry(header::DATE)
             .or_insert_with(|| self.date.clone());
@@ -69,18 +70,17 @@ impl CommonFields {
     pub(crate) fn encoded(
         &mut self,
         offered: Option<Offered>,
-        time: SystemTime,
+        second: UnixTime,
     ) -> (&FieldBlock, Option<&FieldBlock>) {
-        self.advance(time);
+        self.advance(second);
         let offer = self.offer(offered);
         (&self.encoded, offer.map(|at| &self.offers[at].encoded))
     }
 
-    fn advance(&mut self, time: SystemTime) {
-        let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-        if since.as_secs() != self.second {
-            self.second = since.as_secs();
-            self.date = date(time);
+    fn advance(&mut self, second: UnixTime) {
+        if second != self.second {
+            self.second = second;
+            self.date = date(second);
             self.encoded = encoded(&self.date);
         }
     }
@@ -106,7 +106,8 @@ impl CommonFields {
     }
 }
 
-fn date(time: SystemTime) -> HeaderValue {
+fn date(second: UnixTime) -> HeaderValue {
+    let time = UNIX_EPOCH + Duration::from_secs(second.as_secs());
     HeaderValue::try_from(httpdate::fmt_http_date(time)).expect("a date is visible ASCII")
 }
 

@@ -107,8 +107,8 @@ impl<I> Requests<I> {
     ) -> Arc<Response<()>> {
         let offered = self.offered(decision);
         let fields = &self.responder.fields;
-        prepared.entry.head(now.system, offered, |headers| {
-            fields.borrow_mut().complete(headers, offered, now.system);
+        prepared.entry.head(now.unix, offered, |headers| {
+            fields.borrow_mut().complete(headers, offered, now.unix);
         })
     }
 

@@ -25,7 +25,7 @@ use crate::selection::counters::Counters;
 use crate::selection::load::Load;
 use crate::selection::visit::{Complete, Visit};
 use crate::selection::{HostIndex, Selection, unix_time};
-use altway_select::Decision;
+use altway_select::{Decision, UnixTime};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body as _;
 use std::cell::{RefCell, RefMut};
@@ -58,6 +58,8 @@ pub(crate) struct Now {
     pub(crate) instant: Instant,
     /// For dates.
     pub(crate) system: SystemTime,
+    /// The second of `system`, which each response asks for several times.
+    pub(crate) unix: UnixTime,
 }
 
 /// The state that a connection's requests share. `I` tells its heads apart.
@@ -162,9 +164,16 @@ impl Responder {
 
 impl Now {
     pub(crate) fn read() -> Self {
+        Self::at(Instant::now())
+    }
+
+    /// The time of a turn whose `instant` is known.
+    pub(crate) fn at(instant: Instant) -> Self {
+        let system = SystemTime::now();
         Self {
-            instant: Instant::now(),
-            system: SystemTime::now(),
+            instant,
+            system,
+            unix: unix_time(system),
         }
     }
 }
@@ -241,12 +250,11 @@ impl<I> Requests<I> {
     ) -> Screened {
         self.responder.refresh();
         if let Some(selection) = selection(&self.responder, self.terms) {
-            let unix = unix_time(now.system);
             self.visit.request(
                 selection,
                 in_progress,
                 now.instant,
-                unix,
+                now.unix,
                 || hints(head),
                 read,
             );
@@ -363,8 +371,8 @@ impl<I> Requests<I> {
     pub(crate) fn decision(&mut self, size: Option<u64>, now: Now) -> Option<Decision> {
         let selection = selection(&self.responder, self.terms)?;
         let load = self.responder.load.share(now.instant);
-        let unix = unix_time(now.system);
-        self.visit.decide(selection, size, load, now.instant, unix)
+        self.visit
+            .decide(selection, size, load, now.instant, now.unix)
     }
 
     /// The offer that a decision makes to a client of this listener.
@@ -415,8 +423,7 @@ impl<I> Requests<I> {
     ) -> Complete {
         match selection(&self.responder, self.terms) {
             Some(selection) => {
-                let unix = unix_time(now.system);
-                let complete = self.visit.complete(selection, now.instant, unix, read);
+                let complete = self.visit.complete(selection, now.instant, now.unix, read);
                 self.count_page();
                 complete
             }
@@ -440,8 +447,7 @@ impl<I> Requests<I> {
     pub(crate) fn ended(&mut self, read: impl FnOnce() -> Option<Counters>) {
         if let Some(selection) = selection(&self.responder, self.terms) {
             let now = Now::read();
-            let unix = unix_time(now.system);
-            self.visit.end(selection, now.instant, unix, read);
+            self.visit.end(selection, now.instant, now.unix, read);
             self.count_page();
         }
     }
@@ -523,7 +529,7 @@ impl<I> Requests<I> {
         self.count(response.status(), decision.as_ref(), now);
         let offered = self.offered(decision.as_ref());
         self.fields()
-            .complete(response.headers_mut(), offered, now.system);
+            .complete(response.headers_mut(), offered, now.unix);
         if !self.terms.is_secure {
             // RFC 6797 section 7.2: it "MUST NOT" be in responses over non-secure transport.
             response

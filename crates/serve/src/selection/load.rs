@@ -26,8 +26,9 @@ impl Load {
 
     /// 0 to 1; 0 in the first second.
     pub(crate) fn share(&self, now: Instant) -> f64 {
-        let passed = now.saturating_duration_since(self.looked.get());
-        if passed >= INTERVAL {
+        let looked = self.looked.get();
+        if now >= looked + INTERVAL {
+            let passed = now.saturating_duration_since(looked);
             let used = used();
             let busy = used.saturating_sub(self.used.replace(used));
             self.looked.set(now);

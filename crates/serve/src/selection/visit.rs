@@ -264,7 +264,7 @@ impl Visit {
         known.responses += 1;
         let size = DataSize::from_bytes(std::mem::take(&mut known.response));
         let is_last = known.pages.under_way() == 1;
-        if now.saturating_duration_since(known.observed_at) >= OBSERVATION_INTERVAL {
+        if now >= known.observed_at + OBSERVATION_INTERVAL {
             known.latest = read().or(known.latest);
             if let Some(page) = known.observe(selection, now, unix) {
                 self.finish(&page);
@@ -360,7 +360,7 @@ impl Visit {
         if let Some(decided) = self.decided
             && decided.host == known.host
             && !decided.is_stale
-            && now.saturating_duration_since(decided.at) < DECISION_AGE
+            && now < decided.at + DECISION_AGE
         {
             return Some(decided.decision);
         }

@@ -1,7 +1,7 @@
 //! Tests of the cache: names, versions, memory and descriptors.
 
 use super::*;
-use altway_select::AltSvc;
+use altway_select::{AltSvc, UnixTime};
 use std::fs;
 
 fn site() -> (tempfile::TempDir, Files) {
@@ -142,9 +142,9 @@ fn a_head_is_made_anew_with_the_second_and_with_the_offer() {
     let mut cache = cache();
     let entry = cache.find_any(&files, b"/small", Instant::now()).unwrap();
     let made = Cell::new(0);
-    let head = |millis, offer| {
-        let time = SystemTime::UNIX_EPOCH + Duration::from_millis(millis);
-        let head = entry.head(time, offer, |_| made.set(made.get() + 1));
+    let head = |millis: u64, offer| {
+        let second = UnixTime::from_secs(millis / 1000);
+        let head = entry.head(second, offer, |_| made.set(made.get() + 1));
         head.headers()["content-length"].clone()
     };
     assert_eq!(head(1000, None), "5");
