@@ -251,7 +251,8 @@ impl Driver {
             self.transport.abort_on_close();
             return Ok(());
         }
-        let closing = self.transport.close();
+        // Apart: it has a buffer, for which the connection would have room all its life.
+        let closing = Box::pin(self.transport.close());
         timeout(LINGER, closing).await.unwrap_or(Ok(()))
     }
 
