@@ -86,6 +86,25 @@ pub(crate) struct Transports {
     h2c: bool,
 }
 
+#[derive(Debug, clap::Args)]
+pub(crate) struct Sites {
+    /// Measure altway by a file of so many sites beside it as it is: each may cost 1.03 of that.
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = ["1", "1000"])]
+    sites: Vec<String>,
+}
+
+impl Sites {
+    /// The servers that were asked for.
+    pub(crate) fn contenders(&self) -> Vec<Contender> {
+        let known = [Contender::AltwayOneSite, Contender::AltwayManySites];
+        let is_asked_for = |it: &Contender| {
+            let count = it.sites().map(|count| count.to_string());
+            count.is_some_and(|count| self.sites.contains(&count))
+        };
+        known.into_iter().filter(is_asked_for).collect()
+    }
+}
+
 impl Transports {
     pub(crate) fn chosen(&self) -> &'static [Transport] {
         match (self.h2c, self.tls) {
@@ -134,6 +153,25 @@ mod tests {
         }
         let error = parse("W1").err().map(|error| error.to_string());
         assert!(error.is_some_and(|text| text.contains("HQ1, ramp")));
+    }
+
+    #[derive(Parser)]
+    struct SitesLine {
+        #[command(flatten)]
+        sites: Sites,
+    }
+
+    #[test]
+    fn files_of_sites_are_measured_when_they_are_asked_for() {
+        let parse = |line: &[&str]| {
+            let line = [&["bench"], line].concat();
+            SitesLine::try_parse_from(line).map(|it| it.sites.contenders())
+        };
+        let both = [Contender::AltwayOneSite, Contender::AltwayManySites];
+        assert_eq!(parse(&[]).unwrap(), []);
+        assert_eq!(parse(&["--sites", "1,1000"]).unwrap(), both);
+        assert_eq!(parse(&["--sites", "1000"]).unwrap(), both[1..]);
+        assert!(parse(&["--sites", "2"]).is_err());
     }
 
     #[test]

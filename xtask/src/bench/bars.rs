@@ -55,6 +55,9 @@ pub(crate) const RATIOS: [RatioBar; 27] = {
 /// The bar against another build of altway, in every workload: what a change may cost.
 const BEFORE_AT_MOST: f64 = 1.03;
 
+/// The bar of altway by a file of sites against altway without one, in every workload: what sites may cost a request.
+const SITES_AT_MOST: f64 = 1.03;
+
 /// The most that a figure of altway alone may be in a workload (the worst of the rounds).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct OwnBar {
@@ -126,6 +129,9 @@ pub(crate) fn ratio(cell: Cell, peer: Contender) -> Option<f64> {
     if peer == Contender::AltwayBefore {
         return Some(BEFORE_AT_MOST);
     }
+    if peer.sites().is_some() {
+        return Some(SITES_AT_MOST);
+    }
     let is_it = |bar: &&RatioBar| {
         (bar.workload, bar.transport, bar.peer) == (cell.workload, cell.transport, peer)
     };
@@ -171,6 +177,22 @@ mod tests {
         assert_eq!(figure(Transport::Tls), Some(Figure::MemoryMb));
         assert_eq!(figure(Transport::H3), Some(Figure::ConnectionKb));
         assert_eq!(figure(Transport::H2c), None);
+    }
+
+    #[test]
+    fn sites_have_the_same_bar_everywhere() {
+        for (workers, workload, transport) in [
+            (1, Workload::W1, Transport::Tls),
+            (2, Workload::Hq1, Transport::H3),
+        ] {
+            let cell = Cell {
+                workers,
+                workload,
+                transport,
+            };
+            assert_eq!(ratio(cell, Contender::AltwayManySites), Some(1.03));
+            assert_eq!(ratio(cell, Contender::AltwayOneSite), Some(1.03));
+        }
     }
 
     #[test]

@@ -7,8 +7,9 @@ use super::contender::Setting;
 use super::site::LARGE;
 use super::workload::{Transport, Workload};
 use anyhow::{Context as _, Result};
+use std::fmt::Write as _;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Above what any workload asks for.
 pub(crate) const MAX_CONCURRENT_STREAMS: u32 = 1000;
@@ -263,12 +264,55 @@ https://:{port} {{
     )
 }
 
+/// altway by a file with `count` sites, the last of which has the files that are asked for, under the address and for
+/// connections without a name. The others have a name, over TLS a certificate, and an empty folder each. Every site has
+/// two routes.
+///
+/// # Errors
+/// A folder can't be made.
+pub(crate) fn sites(setting: &Setting, count: usize) -> Result<String> {
+    let listen = match setting.transport {
+        Transport::H2c => "http",
+        Transport::Tls | Transport::H3 => "https",
+    };
+    let (workers, address) = (setting.workers, setting.address);
+    let mut text =
+        format!("threads = {workers}\ngrace = \"1s\"\n\n[listen]\n{listen} = [\"{address}\"]\n");
+    for number in 1..count {
+        let name = format!("site-{number}.example");
+        let folder = setting.folder.join("sites").join(&name);
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        push_site(&mut text, setting, &[&name], &folder);
+    }
+    let asked = address.ip().to_string();
+    push_site(&mut text, setting, &[&asked], &setting.site.root);
+    Ok(text)
+}
+
+/// Adds a site; the one with `root` is the default.
+fn push_site(text: &mut String, setting: &Setting, names: &[&str], root: &Path) {
+    let is_default = root == setting.site.root;
+    let certificate = match setting.transport {
+        Transport::H2c => String::new(),
+        Transport::Tls | Transport::H3 => {
+            let [chain, key] = [&setting.site.certificate, &setting.site.key];
+            format!("certificate = {{ chain = {chain:?}, key = {key:?} }}\n")
+        }
+    };
+    let added = write!(
+        text,
+        "\n[[site]]\nnames = {names:?}\ndefault = {is_default}\n{certificate}\n\
+         [[site.route]]\npath = \"/old/*\"\nredirect = {{ to = \"/{{rest}}\" }}\n\n\
+         [[site.route]]\nfiles = {root:?}\n"
+    );
+    added.expect("a string takes everything");
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::site::Site;
     use super::*;
     use std::net::{Ipv4Addr, SocketAddrV4};
-    use std::path::Path;
 
     fn with_setting<T>(transport: Transport, check: impl Fn(&Setting) -> T) -> T {
         let site = Site::named(Path::new("/s"));
@@ -335,6 +379,31 @@ mod tests {
         let origin = origin(&setting);
         assert!(origin.contains("listen 127.0.0.1:81 reuseport"), "{origin}");
         assert!(origin.contains("root /s/site;"), "{origin}");
+    }
+
+    #[test]
+    fn of_a_thousand_sites_the_last_has_the_files_that_are_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let site = Site::named(Path::new("/s"));
+        let setting = |transport| Setting {
+            site: &site,
+            folder: folder.path(),
+            programs: Path::new("/p"),
+            address: SocketAddrV4::new(Ipv4Addr::LOCALHOST, 81),
+            workers: 1,
+            transport,
+            behind: None,
+        };
+        let text = sites(&setting(Transport::Tls), 1_000).unwrap();
+        assert_eq!(text.matches("[[site]]").count(), 1_000);
+        assert_eq!(text.matches("certificate = ").count(), 1_000);
+        assert_eq!(text.matches("default = true").count(), 1);
+        let (_, last) = text.rsplit_once("[[site]]").unwrap();
+        assert!(last.contains("names = [\"127.0.0.1\"]"), "{last}");
+        assert!(last.ends_with("files = \"/s/site\"\n"), "{last}");
+        let clear = sites(&setting(Transport::H2c), 1).unwrap();
+        assert!(clear.contains("http = [\"127.0.0.1:81\"]"), "{clear}");
+        assert!(!clear.contains("certificate"), "{clear}");
     }
 
     #[test]

@@ -31,6 +31,14 @@ pub(crate) enum Contender {
     #[value(name = "altway-rr")]
     #[serde(rename = "altway-rr")]
     AltwayRoundRobin,
+    /// altway by a configuration file of one site with a name.
+    #[value(name = "altway-1-site")]
+    #[serde(rename = "altway-1-site")]
+    AltwayOneSite,
+    /// altway by a configuration file of 1,000 sites, each with a name, a certificate and a folder of its own.
+    #[value(name = "altway-1000-sites")]
+    #[serde(rename = "altway-1000-sites")]
+    AltwayManySites,
     /// altway asked over HTTP/2 and TLS where the others are asked over HTTP/3.
     AltwayH2,
     /// The libraries hyper, h2 and rustls: the baseline.
@@ -76,6 +84,8 @@ impl Contender {
             Self::AltwayBefore => "altway-before",
             Self::AltwayLog => "altway-log",
             Self::AltwayRoundRobin => "altway-rr",
+            Self::AltwayOneSite => "altway-1-site",
+            Self::AltwayManySites => "altway-1000-sites",
             Self::AltwayH2 => "altway-h2",
             Self::Hyper => "hyper",
             Self::Nghttpd => "nghttpd",
@@ -92,7 +102,8 @@ impl Contender {
     pub(crate) const fn package(self) -> Option<&'static str> {
         match self {
             Self::Altway | Self::AltwayLog | Self::AltwayRoundRobin | Self::AltwayH2 => None,
-            Self::AltwayBefore | Self::Hyper | Self::QuicGo | Self::Caddy => None,
+            Self::AltwayBefore | Self::AltwayOneSite | Self::AltwayManySites => None,
+            Self::Hyper | Self::QuicGo | Self::Caddy => None,
             Self::Nghttpd => Some("nghttp2-server"),
             Self::H2o => Some("h2o"),
             Self::Nginx | Self::Direct => Some("nginx"),
@@ -104,9 +115,12 @@ impl Contender {
     /// looks.
     pub(crate) fn program(self, programs: &Path) -> Option<PathBuf> {
         match self {
-            Self::Altway | Self::AltwayLog | Self::AltwayRoundRobin | Self::AltwayH2 => {
-                Some(programs.join("altway"))
-            }
+            Self::Altway
+            | Self::AltwayLog
+            | Self::AltwayRoundRobin
+            | Self::AltwayOneSite
+            | Self::AltwayManySites
+            | Self::AltwayH2 => Some(programs.join("altway")),
             Self::AltwayBefore => Some(programs.join(self.name())),
             Self::Hyper => Some(programs.join("bench-hyper")),
             Self::Nghttpd | Self::H2o | Self::Nginx | Self::Haproxy => {
@@ -125,7 +139,16 @@ impl Contender {
 
     /// Whether it is altway with another setting: what matters is what that costs altway.
     pub(crate) fn is_variant(self) -> bool {
-        matches!(self, Self::AltwayLog | Self::AltwayRoundRobin)
+        matches!(self, Self::AltwayLog | Self::AltwayRoundRobin) || self.sites().is_some()
+    }
+
+    /// The number of sites of its configuration file; `None`: it has none.
+    pub(crate) const fn sites(self) -> Option<usize> {
+        match self {
+            Self::AltwayOneSite => Some(1),
+            Self::AltwayManySites => Some(1_000),
+            _ => None,
+        }
     }
 
     /// Whether it takes part in `cell`: what a log costs is asked of one workload alone, and HTTP/2 is
@@ -134,6 +157,8 @@ impl Contender {
         match self {
             Self::AltwayLog => cell.workload == Workload::W1,
             Self::Direct => cell.workload == Workload::ProxyLatency,
+            // What a site costs is asked of requests and handshakes.
+            Self::AltwayOneSite | Self::AltwayManySites => cell.workload != Workload::Idle,
             // Debian's have no HTTP/3.
             Self::Nginx | Self::Haproxy if cell.transport == Transport::H3 => false,
             _ => self.transport_in(cell) == cell.transport || cell.workload == Workload::Hq2,
@@ -169,6 +194,12 @@ impl Contender {
             Self::AltwayRoundRobin => {
                 altway(&mut command, setting);
                 command.args(["--spread", "round-robin"]);
+            }
+            Self::AltwayOneSite | Self::AltwayManySites => {
+                let text = config::sites(setting, self.sites().unwrap_or(1))?;
+                let path = write(setting.folder, "altway.toml", &text)?;
+                command.arg("serve").arg("--config").arg(path);
+                by_default(&mut command);
             }
             Self::Hyper => hyper(&mut command, setting),
             Self::Nghttpd => nghttpd(&mut command, setting),
@@ -218,8 +249,13 @@ impl fmt::Display for Contender {
     }
 }
 
-fn altway(command: &mut Command, setting: &Setting) {
+/// What altway takes from the environment is left out.
+fn by_default(command: &mut Command) {
     command.env("NO_COLOR", "1").env_remove("ALTWAY_LOG");
+}
+
+fn altway(command: &mut Command, setting: &Setting) {
+    by_default(command);
     match setting.behind {
         None => {
             command.arg("serve").arg(&setting.site.root);

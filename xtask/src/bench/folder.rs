@@ -166,8 +166,12 @@ fn versions(contenders: &[Contender], programs: &Path) -> BTreeMap<String, Strin
     let mut versions = BTreeMap::new();
     for contender in contenders {
         let version = match contender {
-            Contender::AltwayLog | Contender::AltwayRoundRobin | Contender::AltwayH2 => continue,
-            Contender::Direct => continue,
+            Contender::AltwayLog
+            | Contender::AltwayRoundRobin
+            | Contender::AltwayOneSite
+            | Contender::AltwayManySites
+            | Contender::AltwayH2
+            | Contender::Direct => continue,
             Contender::Hyper => libraries(&fs::read_to_string("Cargo.lock").unwrap_or_default()),
             Contender::Altway | Contender::AltwayBefore | Contender::Nghttpd => {
                 says(*contender, programs, "--version")

@@ -1,6 +1,6 @@
 //! `cargo xtask bench http2`: from the command line to a folder under `results/`.
 
-use super::arguments::{Common, Transports, chosen_or_all, one_of};
+use super::arguments::{Common, Sites, Transports, chosen_or_all, one_of};
 use super::contender::Contender;
 use super::experiment::{Experiment, cells};
 use super::process::Stop;
@@ -21,6 +21,7 @@ const PEERS: [Contender; 4] = {
 
 const LEGEND: &str = "\
 altway-log: altway with its access log in a file; its ratio is what the log costs altway.
+altway-1-site, altway-1000-sites: altway by a file of so many sites; the ratio is what they cost it.
 ";
 
 /// Measure altway's HTTP/2 against nghttpd, h2o and nginx from Debian, and hyper as a library.
@@ -42,12 +43,15 @@ Workloads
 Examples:
   cargo xtask bench http2                            # the whole of it, about 15 minutes
   cargo xtask bench http2 --quick --only W1,W3 --tls # does it work?
-  cargo xtask bench http2 --workers 1,2 --rounds 9 --peers h2o")]
+  cargo xtask bench http2 --workers 1,2 --rounds 9 --peers h2o
+  cargo xtask bench http2 --sites 1,1000 --peers h2o --only W1,W2,W3,W4,W5")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     common: Common,
     #[command(flatten)]
     transports: Transports,
+    #[command(flatten)]
+    sites: Sites,
     /// Only these workloads.
     #[arg(
         long,
@@ -88,6 +92,7 @@ impl Arguments {
         let workers: Vec<usize> = workers.collect::<Result<_, _>>()?;
         let workloads = chosen_or_all(&self.only, &WORKLOADS);
         let mut contenders = vec![Contender::Altway, Contender::AltwayLog];
+        contenders.extend(self.sites.contenders());
         contenders.extend(peers);
         let common = &self.common;
         Ok(Experiment {

@@ -1,6 +1,6 @@
 //! `cargo xtask bench http3`: from the command line to a folder under `results/`.
 
-use super::arguments::{Common, chosen_or_all, one_of};
+use super::arguments::{Common, Sites, chosen_or_all, one_of};
 use super::contender::Contender;
 use super::experiment::{Experiment, cells};
 use super::network::Network;
@@ -24,7 +24,8 @@ const PEERS: [Contender; 3] = {
 const LEGEND: &str = "\
 The client of HTTP/3 is altway's own (`altway load`), of all servers alike; that of HTTP/2 is h2load.
 altway-h2: altway asked over HTTP/2 and TLS, as nghttpd is. KB/conn.: what an idle connection added to
-the memory. Lost: datagrams that found the server's socket full.
+the memory. Lost: datagrams that found the server's socket full. altway-1-site, altway-1000-sites: altway
+by a file of so many sites; the ratio is what they cost it.
 ";
 
 /// Measure altway's HTTP/3 against quic-go and Caddy from the Go module proxy, and in bulk against
@@ -50,10 +51,13 @@ Workloads
 Examples:
   cargo xtask bench http3                          # the whole of it, about 10 minutes
   cargo xtask bench http3 --quick                  # does it work?
-  cargo xtask bench http3 --only HQ2 --peers quic-go --rounds 9")]
+  cargo xtask bench http3 --only HQ2 --peers quic-go --rounds 9
+  cargo xtask bench http3 --only HQ1 --peers nghttpd --sites 1,1000")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    sites: Sites,
     /// Only these workloads.
     #[arg(
         long,
@@ -81,11 +85,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut peers = install::peers(&wanted, &programs)?;
     peers.extend(arguments.common.before(&programs)?);
     stop.check()?;
+    let own = vec![Contender::Altway, Contender::AltwayH2];
     let run = Run {
         name: "http3-bench",
         experiment: Experiment {
             cells: cells(&[1], &workloads, &[Transport::H3]),
-            contenders: [vec![Contender::Altway, Contender::AltwayH2], peers].concat(),
+            contenders: [own, arguments.sites.contenders(), peers].concat(),
             rounds: common.rounds(),
             divisor: common.divisor(),
             seed: common.seed(),

@@ -37,7 +37,7 @@ fn heading(cell: Cell) -> String {
         _ => "MB",
     };
     format!(
-        "{}\n{:<11}{:>3}  {:<24}{:>11}{memory:>10}  {:<31}bar\n",
+        "{}\n{:<18}{:>3}  {:<24}{:>11}{memory:>10}  {:<31}bar\n",
         title(cell),
         "server",
         "n",
@@ -117,7 +117,7 @@ fn row(line: &Line) -> String {
         spread(ratio) + of
     });
     let mut row = format!(
-        "{:<11}{:>3}  {cost:<24}{:>11}{:>10}  {ratio:<31}{}",
+        "{:<18}{:>3}  {cost:<24}{:>11}{:>10}  {ratio:<31}{}",
         line.server,
         line.rounds,
         rate.unwrap_or_default(),
