@@ -7,6 +7,7 @@
 mod client;
 mod server;
 mod trials;
+mod uploads;
 
 use crate::shell;
 use anyhow::{Context as _, Result, bail, ensure};
@@ -69,7 +70,7 @@ impl fmt::Display for Figure {
         } = self;
         write!(
             f,
-            "  {what:<58} {found:>10.2}  <= {bar:>8.2} {unit:<3} {verdict}"
+            "  {what:<68} {found:>10.2}  <= {bar:>8.2} {unit:<3} {verdict}"
         )
     }
 }

@@ -3,13 +3,14 @@
 use super::Figure;
 use super::client::Client;
 use super::server::{Server, altway};
-use crate::{go, shell};
+use super::uploads::{Uploads, zeros};
+use crate::go;
 use anyhow::{Context as _, Result, ensure};
-use std::fs::{self, File};
-use std::io::Write as _;
+use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+use tempfile::TempDir;
 
 const PROTOCOLS: [&str; 3] = ["h1", "h2", "h3"];
 
@@ -25,6 +26,9 @@ const LARGE: u64 = 2_000_000_000;
 const UPLOADS: usize = 200;
 const UPLOAD: u64 = 100_000;
 
+/// Port of the server at the far end of the link.
+const LOSSY_PORT: u16 = 8443;
+
 const DESCRIPTORS: u32 = 1024;
 const FILES: usize = 5_001;
 const CONNECTIONS: usize = 500;
@@ -35,17 +39,15 @@ const ROUNDS: usize = 7;
 
 /// A thousand times the configuration is another one, while three clients ask without a pause.
 pub(super) fn reloads(program: &Path) -> Result<Vec<Figure>> {
-    let place = tempfile::tempdir()?;
+    let place = place()?;
     let folder = place.path();
-    fs::create_dir(folder.join("site"))?;
     fs::write(folder.join("site/a.txt"), "a".repeat(20_000))?;
     let config = |turn: u32| {
-        format!(
-            "threads = 1\n\n[listen]\nhttps = \"127.0.0.1:0\"\n\n[[site]]\ndefault = true\nheaders = {{ X-Turn = \"{turn}\" \
-             }}\nroute = [{{ files = \"site\" }}]\n"
-        )
+        let headers = format!("headers = {{ X-Turn = \"{turn}\" }}\n");
+        serving_files("https", &headers, "")
     };
     let server = Server::start(program, folder, &config(0), None)?;
+    let begin = Instant::now();
     let is_over = AtomicBool::new(false);
     let url = server.url("/a.txt");
     let (asked, resident) = std::thread::scope(|scope| {
@@ -60,13 +62,16 @@ pub(super) fn reloads(program: &Path) -> Result<Vec<Figure>> {
         (asked, reloaded)
     });
     let (warm, last) = resident?;
+    let took = begin.elapsed().as_secs_f64();
     let mut figures = Vec::new();
     for (protocol, asked) in PROTOCOLS.into_iter().zip(asked) {
         let (all, lost) = asked?;
         let what = format!("{protocol}: requests lost, of {all}");
         figures.push(Figure::new(what, lost as f64, 0.0, ""));
     }
-    let what = format!("memory after {RELOADS} reloads beyond that after {WARM} ({warm:.1} MB)");
+    let what = format!(
+        "memory after {RELOADS} reloads beyond that after {WARM} ({warm:.1} MB; {took:.0} s)"
+    );
     figures.push(Figure::new(what, last - warm, 2.0, "MB"));
     Ok(figures)
 }
@@ -113,91 +118,20 @@ fn keep_asking(
     Ok((all, lost))
 }
 
-/// Returns the configuration of a site that takes uploads.
-fn storing(listen: &str) -> String {
-    format!(
-        "threads = 1\nsandbox = false\n\n[listen]\n{listen}\n\n[[site]]\nnames = [\"localhost\"]\ndefault = true\nroute = [{{ path = \
-         \"/in/*\", upload = {{ folder = \"stored\", body = \"3GB\", concurrent = 256 }} }}]\n"
-    )
-}
-
-/// A file of so many zeros, without blocks on the disk.
-fn zeros(path: &Path, bytes: u64) -> Result<()> {
-    Ok(File::create(path)?.set_len(bytes)?)
-}
-
-fn curl(protocol: &str) -> Command {
-    let mut curl = Command::new("curl");
-    let version = match protocol {
-        "h1" => "--http1.1",
-        _ => "--http2",
-    };
-    curl.args(["-skS", version, "-o", "/dev/null", "-w", "%{http_code}\n"]);
-    curl.args(["-H", "expect:"]);
-    curl
-}
-
+/// A file over each protocol, to a server of its own.
 pub(super) fn large_uploads(program: &Path) -> Result<Vec<Figure>> {
     go::build_quic_go()?;
     let mut figures = Vec::new();
     for protocol in PROTOCOLS {
-        let place = tempfile::tempdir()?;
-        let folder = place.path();
-        let authority = prepare(program, folder)?;
-        let config = storing("https = \"127.0.0.1:0\"");
-        let server = Server::start(program, folder, &config, None)?;
+        let uploads = Uploads::prepare(program, 1, LARGE)?;
+        let config = Uploads::config("127.0.0.1:0");
+        let server = Server::start(program, uploads.folder(), &config, None)?;
         let before = server.resident()?;
-        let status = match protocol {
-            "h3" => quic_go(&format!("{}", server.port()), &authority, 1, LARGE)?.remove(0),
-            _ => {
-                let mut curl = curl(protocol);
-                curl.arg("-T").arg(folder.join("large"));
-                let output = curl.arg(server.url("/in/large")).output()?;
-                String::from_utf8_lossy(&output.stdout).trim().parse()?
-            }
-        };
-        ensure!(status == 201, "{protocol}: {status}");
-        let stored: Vec<_> = fs::read_dir(folder.join("stored"))?.collect();
-        ensure!(stored.len() == 1, "{protocol}: not stored");
+        figures.push(uploads.send(protocol, server.port())?);
         let what = format!("{protocol}: memory at the peak ({before:.1} MB before)");
         figures.push(Figure::new(what, server.peak()?, 40.0, "MB"));
     }
     Ok(figures)
-}
-
-/// Makes what is uploaded and where it goes; the file of altway's own authority.
-fn prepare(program: &Path, folder: &Path) -> Result<String> {
-    fs::create_dir(folder.join("stored"))?;
-    zeros(&folder.join("large"), LARGE)?;
-    zeros(&folder.join("small"), UPLOAD)?;
-    let output = altway(program, folder).args(["certs", "--json"]).output()?;
-    let certs: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-    let authority = certs["ca_certificate"].as_str();
-    Ok(authority.context("no authority")?.to_owned())
-}
-
-/// The statuses of so many uploads at once on one connection of quic-go's client. `server`: a port of this machine, or
-/// address and port.
-fn quic_go(server: &str, authority: &str, uploads: usize, bytes: u64) -> Result<Vec<u16>> {
-    let program = go::interop_quic_go().context("quic-go is missing")?;
-    let request = |at| {
-        let path = format!("/in/h3-{at}");
-        serde_json::json!({"method": "PUT", "path": path, "upload": bytes, "freely": true})
-    };
-    let requests: Vec<_> = (0..uploads).map(request).collect();
-    let plan = serde_json::json!({"requests": requests, "parallel": uploads});
-    let mut child = Command::new(program)
-        .args(["client", server, authority])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()?;
-    let mut input = child.stdin.take().context("stdin is a pipe")?;
-    writeln!(input, "{plan}")?;
-    let output = child.wait_with_output()?;
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-    let responses = report["responses"].as_array().context("no responses")?;
-    let status = |it: &serde_json::Value| it["status"].as_u64().unwrap_or_default() as u16;
-    Ok(responses.iter().map(status).collect())
 }
 
 /// Each protocol's uploads, behind an emulated link whose far end has the server.
@@ -205,70 +139,50 @@ pub(super) fn lossy_uploads(program: &Path) -> Result<Vec<Figure>> {
     go::build_quic_go()?;
     let mut figures = Vec::new();
     for protocol in PROTOCOLS {
-        let place = tempfile::tempdir()?;
-        let folder = place.path();
-        let authority = prepare(program, folder)?;
-        let listen = "https = \"*:8443\"";
-        fs::write(folder.join("altway.toml"), storing(listen))?;
+        let uploads = Uploads::prepare(program, UPLOADS, UPLOAD)?;
+        let folder = uploads.folder();
+        let config = Uploads::config(&format!("*:{LOSSY_PORT}"));
+        fs::write(folder.join("altway.toml"), config)?;
         let serve = format!(
             "cd {} && {} serve --config altway.toml 2> log",
             folder.display(),
             program.display()
         );
-        let client = match protocol {
-            "h3" => upload_by_quic_go(&authority)?,
-            _ => format!(
-                "curl -skSZ --parallel-immediate --parallel-max {UPLOADS} {} -o /dev/null -w '%{{http_code}}\\n' -H expect: -T \
-                 small \"https://$ALTWAY_HOST:8443/in/[1-{UPLOADS}]\"",
-                if protocol == "h1" {
-                    "--http1.1"
-                } else {
-                    "--http2"
-                }
-            ),
-        };
         let mut emulate = altway(program, folder);
         emulate.args([
             "emulate", "--rate", "50mbit", "--delay", "20ms", "--loss", "1%",
         ]);
-        emulate.args(["--server", &serve, "--", "sh", "-c", &client]);
-        let output = emulate.output()?;
-        let stored = fs::read_dir(folder.join("stored"))?;
-        let is_whole = |it: &fs::DirEntry| it.metadata().is_ok_and(|it| it.len() == UPLOAD);
-        let whole = stored.flatten().filter(is_whole).count();
-        if whole < UPLOADS {
-            shell::say(&String::from_utf8_lossy(&output.stderr));
-        }
-        let what = format!("{protocol}: uploads that are not there whole, of {UPLOADS}");
-        figures.push(Figure::new(what, (UPLOADS - whole) as f64, 0.0, ""));
+        let clients = uploads.line(protocol, LOSSY_PORT)?;
+        emulate.args(["--server", &serve, "--", "sh", "-c", &clients]);
+        figures.push(uploads.carry_out(protocol, &mut emulate)?);
     }
     Ok(figures)
 }
 
-/// A line of a shell that uploads by quic-go's client to the far end.
-fn upload_by_quic_go(authority: &str) -> Result<String> {
-    let program = go::interop_quic_go().context("quic-go is missing")?;
-    let request = |at| {
-        format!("{{\"method\":\"PUT\",\"path\":\"/in/{at}\",\"upload\":{UPLOAD},\"freely\":true}}")
-    };
-    let requests: Vec<_> = (0..UPLOADS).map(request).collect();
-    Ok(format!(
-        "echo '{{\"parallel\":{UPLOADS},\"requests\":[{}]}}' | {} client \"$ALTWAY_HOST:8443\" {authority}",
-        requests.join(","),
-        program.display()
-    ))
+/// A folder with an empty folder `site`.
+fn place() -> Result<TempDir> {
+    let place = tempfile::tempdir()?;
+    fs::create_dir(place.path().join("site"))?;
+    Ok(place)
+}
+
+/// Returns the configuration of one worker that serves the files of `site`; `site` and `files`: what it says of both
+/// besides.
+fn serving_files(listen: &str, site: &str, files: &str) -> String {
+    format!(
+        "threads = 1\n\n[listen]\n{listen} = \"127.0.0.1:0\"\n\n[[site]]\ndefault = true\n{site}route = [{{ files = \"site\"{files} }}]\n"
+    )
 }
 
 /// Each connection has a response in progress, of another file than all others.
 pub(super) fn descriptors(program: &Path) -> Result<Vec<Figure>> {
-    let place = tempfile::tempdir()?;
+    let place = place()?;
     let folder = place.path();
-    fs::create_dir(folder.join("site"))?;
     for at in 0..FILES {
         zeros(&folder.join(format!("site/{at}")), 100_000)?;
     }
-    let config = "threads = 1\n\n[listen]\nhttp = \"127.0.0.1:0\"\n\n[[site]]\ndefault = true\nroute = [{ files = \"site\" }]\n";
-    let server = Server::start(program, folder, config, Some(DESCRIPTORS))?;
+    let config = serving_files("http", "", "");
+    let server = Server::start(program, folder, &config, Some(DESCRIPTORS))?;
     let connect = |_| Client::connect(server.port());
     let mut clients: Vec<_> = (0..CONNECTIONS).map(connect).collect::<Result<_>>()?;
     let (mut all, mut refused) = (0_u32, 0_u32);
@@ -288,16 +202,14 @@ pub(super) fn descriptors(program: &Path) -> Result<Vec<Figure>> {
 /// A file that is compressed on the fly, kept compressed, and a file as long as that, in turn.
 pub(super) fn compressed(program: &Path) -> Result<Vec<Figure>> {
     const GZIP: &str = "Accept-Encoding: gzip\r\n";
-    let place = tempfile::tempdir()?;
+    let place = place()?;
     let folder = place.path();
-    fs::create_dir(folder.join("site"))?;
     let text: String = (0..40_000)
         .map(|at| format!("line {}\n", at * at))
         .collect();
     fs::write(folder.join("site/text.txt"), text)?;
-    let config = "threads = 1\n\n[listen]\nhttp = \"127.0.0.1:0\"\n\n[[site]]\ndefault = true\nroute = [{ files = \"site\", compress \
-                  = [\"gzip\"] }]\n";
-    let server = Server::start(program, folder, config, None)?;
+    let config = serving_files("http", "", ", compress = [\"gzip\"]");
+    let server = Server::start(program, folder, &config, None)?;
     let mut client = Client::connect(server.port())?;
     // The first has no length, for it is made while it is sent.
     let length = kept_length(&server, GZIP)?;

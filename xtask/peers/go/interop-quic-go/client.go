@@ -15,7 +15,7 @@ import (
 	"github.com/quic-go/quic-go/http3"
 )
 
-// No plan takes longer, and no connection that a peer has forgotten is waited for.
+// No plan takes longer unless it says so, and no connection that a peer has forgotten is waited for.
 const patience = 40 * time.Second
 
 // A plan is what the client is to do, on one connection.
@@ -25,6 +25,8 @@ type plan struct {
 	Repeat int
 	// How many are on their way at the same time; 0 is one.
 	Parallel int
+	// How long it may take at most; 0 is patience.
+	Seconds int
 	// Offers QUIC version 2 first.
 	OtherVersion bool `json:"other_version"`
 	// How often the client's port changes while the first response comes.
@@ -76,7 +78,11 @@ func runClient(server, authority string, plan plan) error {
 		return err
 	}
 	config.ClientSessionCache = tls.NewLRUClientSessionCache(1)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	limit := patience
+	if plan.Seconds > 0 {
+		limit = time.Duration(plan.Seconds) * time.Second
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	if plan.Resume {
 		if err := prepare(ctx, port, config, plan); err != nil {
