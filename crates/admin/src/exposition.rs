@@ -3,7 +3,7 @@
 //! Written by hand: the format is a line a sample, and the libraries for it write OpenMetrics, whose counters
 //! `promtool check metrics` finds without help text.
 
-use crate::{Status, UpstreamStatus};
+use crate::{DurationStatus, Status, UpstreamStatus};
 use altway_serve::DURATION_BUCKETS_MS;
 use std::fmt::{Display, Write as _};
 
@@ -57,6 +57,27 @@ impl Family<'_> {
         }
         let close = if labels.is_empty() { "" } else { "}" };
         write(self.text, format_args!("{close} {value}\n"));
+    }
+
+    /// The series of a histogram: counts of what is within each bound and not within the one before, the last of what is
+    /// longer than all.
+    fn histogram(
+        &mut self,
+        labels: &[(&str, &str)],
+        bounds_ms: &[u64],
+        buckets: &[u64],
+        sum_s: f64,
+    ) {
+        let mut count = 0;
+        for (place, in_bucket) in buckets.iter().enumerate() {
+            count += in_bucket;
+            let bound = bounds_ms.get(place);
+            let bound = bound.map(|ms| (*ms as f64 / 1e3).to_string());
+            let bound = ("le", bound.as_deref().unwrap_or("+Inf"));
+            self.sample_of("_bucket", &[labels, &[bound]].concat(), count);
+        }
+        self.sample_of("_sum", labels, sum_s);
+        self.sample_of("_count", labels, count);
     }
 }
 
@@ -150,18 +171,13 @@ fn durations(text: &mut Text, status: &Status) {
     for it in &status.protocols {
         for (class, durations) in CLASSES.iter().zip(&it.durations).skip(1) {
             let labels = [("protocol", it.protocol.as_str()), ("class", class)];
-            let mut count = 0;
-            for (place, in_bucket) in durations.buckets.iter().enumerate() {
-                count += in_bucket;
-                let bound = DURATION_BUCKETS_MS.get(place);
-                let bound = bound.map(|ms| (*ms as f64 / 1e3).to_string());
-                let bound = bound.as_deref().unwrap_or("+Inf");
-                histogram.sample_of("_bucket", &[labels[0], labels[1], ("le", bound)], count);
-            }
-            histogram.sample_of("_sum", &labels, durations.sum_s);
-            histogram.sample_of("_count", &labels, count);
+            let DurationStatus { buckets, sum_s } = durations;
+            histogram.histogram(&labels, &DURATION_BUCKETS_MS, buckets, *sum_s);
         }
     }
+    let help = "Requests that are in progress.";
+    text.gauge("http_server_active_requests", help)
+        .sample(&[], status.active_requests);
     let pool = &status.quic_pool;
     if pool.limit_bytes > 0 {
         let help = "Memory that HTTP/3 connections hold of what they may hold together.";
@@ -213,6 +229,7 @@ fn selection(text: &mut Text, status: &Status) {
             }
         }
     }
+    pages(text, status);
     let help = "Responses by the protocol that they offered and the kind of reason.";
     let mut offers = text.counter("altway_offers_total", help);
     for it in &status.offers {
@@ -230,6 +247,34 @@ fn selection(text: &mut Text, status: &Status) {
     let mut limits = text.gauge("altway_class_limit_bytes_per_second", help);
     for it in &status.clients.classes {
         limits.sample(&[("class", &it.class)], (it.limit_bps / 8.0).round());
+    }
+}
+
+/// The times of pages, where some were measured.
+fn pages(text: &mut Text, status: &Status) {
+    let each = status.protocols.iter().map(|it| (&it.protocol, &it.pages));
+    let measured = |it: &DurationStatus| it.buckets.iter().any(|count| *count > 0);
+    let each: Vec<_> = each.filter(|(_, it)| measured(&it.times)).collect();
+    if each.is_empty() {
+        return;
+    }
+    let help = "Seconds from the first request of a page to the acknowledgement of its last byte.";
+    let mut times = text.family("altway_page_duration_seconds", "histogram", help);
+    for (protocol, it) in &each {
+        let DurationStatus { buckets, sum_s } = &it.times;
+        times.histogram(
+            &[("protocol", protocol)],
+            &DURATION_BUCKETS_MS,
+            buckets,
+            *sum_s,
+        );
+    }
+    let help = "Share of the time that pages were predicted to take over the other transport and did not take.";
+    let mut gain = text.gauge("altway_measured_gain_ratio", help);
+    for (protocol, it) in &each {
+        if let Some(share) = it.gain() {
+            gain.sample(&[("protocol", protocol)], share);
+        }
     }
 }
 
@@ -317,16 +362,12 @@ fn upstreams(text: &mut Text, upstreams: &[UpstreamStatus]) {
     let mut histogram = text.family("http_client_request_duration_seconds", "histogram", help);
     for it in upstreams {
         let labels = [("pool", it.pool.as_str()), ("server", it.server.as_str())];
-        let mut count = 0;
-        for (place, in_bucket) in it.latency.iter().enumerate() {
-            count += in_bucket;
-            let bound = it.latency_bounds_ms.get(place);
-            let bound = bound.map(|ms| (*ms as f64 / 1e3).to_string());
-            let bound = bound.as_deref().unwrap_or("+Inf");
-            histogram.sample_of("_bucket", &[labels[0], labels[1], ("le", bound)], count);
-        }
-        histogram.sample_of("_sum", &labels, it.latency_sum_s);
-        histogram.sample_of("_count", &labels, count);
+        histogram.histogram(
+            &labels,
+            &it.latency_bounds_ms,
+            &it.latency,
+            it.latency_sum_s,
+        );
     }
 }
 
@@ -402,6 +443,17 @@ mod tests {
         ] {
             assert!(text.0.lines().any(|it| it == line), "{line}:\n{}", text.0);
         }
+    }
+
+    #[test]
+    fn a_histogram_counts_what_is_within_each_bound() {
+        let mut text = Text::default();
+        let mut family = text.family("a_seconds", "histogram", "Some.");
+        family.histogram(&[("x", "y")], &[5, 2_500], &[1, 0, 2], 9.5);
+        let (_, samples) = text.0.split_once("histogram\n").unwrap();
+        let expected = "a_seconds_bucket{x=\"y\",le=\"0.005\"} 1\na_seconds_bucket{x=\"y\",le=\"2.5\"} 1\n\
+            a_seconds_bucket{x=\"y\",le=\"+Inf\"} 3\na_seconds_sum{x=\"y\"} 9.5\na_seconds_count{x=\"y\"} 3\n";
+        assert_eq!(samples, expected);
     }
 
     #[test]

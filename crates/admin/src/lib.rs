@@ -33,7 +33,7 @@ pub use explained::Explained;
 pub use listener::StartError;
 pub use status::{
     AcmeNameStatus, AcmeStatus, ArrivalStatus, CertificateStatus, ClassStatus, ClientStatus,
-    DurationStatus, OfferStatus, PoolStatus, ProcessStatus, ProtocolStatus, ReloadStatus,
-    SiteStatus, Status, VisitStatus,
+    DurationStatus, OfferStatus, PageStatus, PoolStatus, ProcessStatus, ProtocolStatus,
+    ReloadStatus, SiteStatus, Status, VisitStatus,
 };
 pub use upstream::{UpstreamStatus, Upstreams};

@@ -33,6 +33,8 @@ pub struct Status {
     pub process: ProcessStatus,
     /// HTTP/1.1, HTTP/2, HTTP/3.
     pub protocols: Vec<ProtocolStatus>,
+    /// Requests in progress, tunnels included.
+    pub active_requests: u64,
     /// Counts of responses by the protocol that they offered and the reason.
     pub offers: Vec<OfferStatus>,
     /// Counts of refusals and of limits struck, by kind.
@@ -100,6 +102,32 @@ pub struct ProtocolStatus {
     pub content_bytes: u64,
     /// Durations of responses by the first digit of their status, 1 to 5.
     pub durations: Vec<DurationStatus>,
+    /// Pages that clients loaded over it.
+    pub pages: PageStatus,
+}
+
+/// The pages that clients loaded over a protocol: responses with pauses of less than a second between them. None are
+/// measured where there is no HTTP/3 to offer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct PageStatus {
+    /// Times of the pages, from the first request to the acknowledgement of the last byte.
+    pub times: DurationStatus,
+    /// Pages for which there was a prediction.
+    pub predicted: u64,
+    /// Seconds that these took.
+    pub took_s: f64,
+    /// Seconds that these would have taken over the other transport, TCP or QUIC, by the prediction.
+    pub elsewhere_s: f64,
+}
+
+impl PageStatus {
+    /// The share of the predicted time over the other transport that the pages did not take: above 0, this protocol was
+    /// the faster one. `None` where nothing was predicted.
+    #[must_use]
+    pub fn gain(&self) -> Option<f64> {
+        (self.elsewhere_s > 0.0).then(|| 1.0 - self.took_s / self.elsewhere_s)
+    }
 }
 
 /// A histogram of durations.
@@ -307,6 +335,7 @@ impl Status {
     ) -> Self {
         let Metrics {
             protocols,
+            active_requests,
             offers,
             incidents,
             known_clients,
@@ -330,6 +359,7 @@ impl Status {
             now: seconds(SystemTime::now()),
             process: process(identity.address.port()),
             protocols: names.map(|(name, it)| protocol(name, it)).collect(),
+            active_requests,
             offers: offers.iter().map(offer).collect(),
             incidents: incidents
                 .into_iter()
@@ -374,6 +404,12 @@ fn protocol(name: &str, it: &ProtocolMetrics) -> ProtocolStatus {
         responses: it.responses,
         content_bytes: it.content_bytes,
         durations: it.durations.iter().map(durations).collect(),
+        pages: PageStatus {
+            times: durations(&it.pages.times),
+            predicted: it.pages.predicted,
+            took_s: it.pages.predicted_took.as_secs_f64(),
+            elsewhere_s: it.pages.predicted_elsewhere.as_secs_f64(),
+        },
     }
 }
 

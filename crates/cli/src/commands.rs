@@ -34,3 +34,17 @@ pub(crate) fn build() -> altway_record::Build {
 
 /// The text of `--version`: the version, and the commit if there is one.
 pub(crate) const LONG_VERSION: &str = env!("ALTWAY_LONG_VERSION");
+
+/// The first bound of [`DURATION_BUCKETS_MS`](altway_serve::DURATION_BUCKETS_MS) that half of the times do not exceed, in
+/// words.
+fn half_within(buckets: &[u64]) -> String {
+    let (mut seen, all) = (0, buckets.iter().sum::<u64>());
+    let place = buckets.iter().position(|count| {
+        seen += count;
+        seen * 2 >= all
+    });
+    match place.and_then(|place| altway_serve::DURATION_BUCKETS_MS.get(place)) {
+        Some(bound) => format!("within {bound} ms"),
+        None => "longer than 10 s".into(),
+    }
+}

@@ -17,6 +17,7 @@ use crate::gcra::Gcra;
 use crate::held::HeldBytes;
 use crate::incidents::Incident;
 use crate::limits::{FEW_REQUESTS, Limits};
+use crate::metrics::Gauge;
 use altway_http3::{ConnectionHandle, HeldShare};
 use altway_units::RequestLimit;
 use lru::LruCache;
@@ -55,7 +56,7 @@ struct Shared {
     held: HeldBytes,
     table: RefCell<Table>,
     handshakes: Cell<usize>,
-    requests: Cell<usize>,
+    requests: Gauge,
     /// The latest time that was given: what lies before it is over.
     latest: Cell<Option<Instant>>,
     record: Box<dyn Fn(IpAddr, Incident)>,
@@ -133,11 +134,23 @@ impl Table {
 }
 
 impl Clients {
-    /// Clients whose held bytes count in `held` as well; `record` is called for each limit that is struck.
+    /// Clients that nobody counts: see [`counted`](Self::counted).
+    #[cfg(test)]
     pub(crate) fn new(
         limits: &Limits,
         held: HeldBytes,
         record: impl Fn(IpAddr, Incident) + 'static,
+    ) -> Self {
+        Self::counted(limits, held, record, Gauge::default())
+    }
+
+    /// Clients whose held bytes count in `held` as well, and whose requests in progress `requests` tells; `record` is
+    /// called for each limit that is struck.
+    pub(crate) fn counted(
+        limits: &Limits,
+        held: HeldBytes,
+        record: impl Fn(IpAddr, Incident) + 'static,
+        requests: Gauge,
     ) -> Self {
         Self(Rc::new(Shared {
             limits: *limits,
@@ -151,7 +164,7 @@ impl Clients {
                 evicted: Vec::new(),
             }),
             handshakes: Cell::new(0),
-            requests: Cell::new(0),
+            requests,
             latest: Cell::new(None),
             record: Box::new(record),
         }))
@@ -353,7 +366,8 @@ impl Admitted {
     pub(crate) fn set_requests(&self, requests: usize) -> bool {
         let before = self.requests.replace(requests);
         let (limits, client) = (&self.shared.limits, &self.client);
-        replace(&self.shared.requests, before, requests);
+        let all = &self.shared.requests;
+        all.set(all.get() - before + requests);
         replace(&client.requests, before, requests);
         if (before == 0) != (requests == 0) {
             self.line_up();

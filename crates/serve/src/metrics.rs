@@ -4,7 +4,7 @@ mod counters;
 mod durations;
 mod latest;
 
-pub(crate) use counters::{OpenConnection, PoolGauge, ServerCounters, WorkerCounters};
+pub(crate) use counters::{Gauge, OpenConnection, PoolGauge, ServerCounters, WorkerCounters};
 pub use durations::{DURATION_BUCKETS_MS, DurationMetrics};
 pub use latest::LatestVisit;
 
@@ -34,6 +34,8 @@ pub struct Monitor {
 pub struct Metrics {
     /// HTTP/1.1, HTTP/2 and HTTP/3, in this order.
     pub protocols: [ProtocolMetrics; 3],
+    /// Requests in progress, tunnels included: those whose responses have not ended.
+    pub active_requests: u64,
     /// Counts of responses by what was decided for them; none where there is no HTTP/3 to offer. Sorted.
     pub offers: Vec<OfferMetrics>,
     /// Counts of refusals and of limits struck, by kind. Sorted by name; kinds that never occurred are

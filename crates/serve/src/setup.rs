@@ -63,14 +63,16 @@ impl Memory {
         let service = Arc::clone(&setup.service);
         let record = move |client, incident| service.incidents.record(client, incident);
         let files = Rc::new(RefCell::new(files));
+        let responder = Rc::new(Responder::new(
+            Arc::clone(&setup.service),
+            Rc::clone(&files),
+            limits.idle_timeout,
+        ));
+        let requests = responder.counters.requests();
         Self {
-            responder: Rc::new(Responder::new(
-                Arc::clone(&setup.service),
-                Rc::clone(&files),
-                limits.idle_timeout,
-            )),
+            responder,
             files,
-            clients: Clients::new(limits, held, record),
+            clients: Clients::counted(limits, held, record, requests),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! `altway status` and `altway reload`: a running server, asked over its admin socket.
 
+mod selection;
+
 use crate::Answer;
 use crate::hint::mistake;
 use crate::printer::Printer;
@@ -135,6 +137,7 @@ fn text(status: &Status) -> String {
     }
     upstreams(&mut lines, status);
     clients(&mut lines, status);
+    selection::add(&mut lines, status);
     troubles(&mut lines, status);
     certificates(&mut lines, status);
     acme(&mut lines, status);
@@ -175,8 +178,14 @@ fn process(lines: &mut Lines, status: &Status) {
         .map(|ms| format!("{:.1}", ms as f64 / 1000.0));
     let processor = processor.unwrap_or_else(|| "?".to_owned());
     lines.add(format_args!(
-        "memory {memory} MiB, {files} open files, {processor} s of processor time"
+        "memory {memory} MiB, {files} open files, {processor} s of processor time, {} requests in progress",
+        status.active_requests
     ));
+    let pool = &status.quic_pool;
+    if pool.limit_bytes > 0 {
+        let [held, limit] = [pool.bytes, pool.limit_bytes].map(|bytes| bytes >> 20);
+        lines.add(format_args!("HTTP/3 holds {held} MiB of {limit}"));
+    }
 }
 
 fn upstreams(lines: &mut Lines, status: &Status) {
@@ -321,7 +330,7 @@ fn row(it: &ProtocolStatus) -> String {
 }
 
 /// A time in the unit that suits it.
-fn span(seconds: u64) -> String {
+pub(super) fn span(seconds: u64) -> String {
     for (size, name) in [(86_400, "days"), (3_600, "h"), (60, "min")] {
         if seconds >= 2 * size {
             return format!("{} {name}", seconds / size);

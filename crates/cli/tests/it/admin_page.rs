@@ -13,7 +13,7 @@ const LOOK: &str = r##"(async () => {
   for (let step = 0; step < 100 && (text("state") !== "live" || !document.querySelector("#chart polyline")); step += 1) {
     await new Promise((go) => setTimeout(go, 100));
   }
-  const ids = ["state", "what", "tiles", "protocols", "latest", "arrivals", "sites", "offers", "classes", "certificates", "reload"];
+  const ids = ["state", "what", "tiles", "protocols", "pages", "latest", "arrivals", "sites", "offers", "classes", "certificates", "reload"];
   const style = getComputedStyle(document.body);
   return {
     texts: Object.fromEntries(ids.map((id) => [id, text(id)])),
@@ -192,7 +192,9 @@ fn the_page_fills_with_figures_in_light_and_dark_on_a_desk_and_on_a_phone() {
             has("what", "policy learned");
             has("tiles", "predicted gain of what was offered HTTP/3");
             has("tiles", "memory of HTTP/3, of ");
+            has("tiles", "requests in progress");
             has("protocols", "≤ 5 ms");
+            has("pages", "measured gain");
             has("latest", "altway-other");
             has("latest", "predicted");
             has("arrivals", "h3");

@@ -61,6 +61,28 @@ impl Bench {
 }
 
 #[test]
+fn requests_of_all_clients_are_told_as_long_as_they_are_there() {
+    let told = Gauge::default();
+    let limits = Limits::default();
+    let held = HeldBytes::new(limits.max_held_bytes);
+    let clients = Clients::counted(&limits, held, |_, _| {}, told.clone());
+    let connect = |number| {
+        let admitted = clients.admit(client(number), Transport::Tcp, Instant::now());
+        admitted.expect("there is room")
+    };
+    let (one, two) = (connect(1), connect(2));
+    one.set_requests(3);
+    two.set_requests(1);
+    assert_eq!(told.get(), 4);
+    one.set_requests(2);
+    assert_eq!(told.get(), 3);
+    drop(two);
+    assert_eq!(told.get(), 2);
+    drop(one);
+    assert_eq!(told.get(), 0);
+}
+
+#[test]
 fn a_client_beyond_its_share_of_connections_is_refused_and_others_are_not() {
     let bench = bench(|limits| limits.max_connections = 40);
     let held: Vec<_> = (0..5).map(|_| bench.idle(1)).collect();

@@ -13,7 +13,7 @@ use crate::selection::visit::FinishedPage;
 use altway_http3::EndpointStatistics;
 use altway_select::{Decision, Offer, Reason, Transport};
 use http::StatusCode;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -44,6 +44,7 @@ pub(crate) struct WorkerCounters {
     quic_pool: [Count; 2],
     /// Counted up as long as the worker's event loop turns.
     beats: Count,
+    requests: Gauge,
 }
 
 /// 17 KiB, and 64 bytes for each site that is asked for.
@@ -92,6 +93,10 @@ const MOST_DIFFERENCE: f64 = 3.0;
 #[derive(Debug, Default)]
 pub(super) struct Count(AtomicU64);
 
+/// A number of things that are there, which one thread sets and any may read. Clones are the same.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Gauge(Arc<AtomicUsize>);
+
 /// The fill of one endpoint's pool, as its worker's counters know it.
 #[derive(Debug, Default)]
 pub(crate) struct PoolGauge([u64; 2]);
@@ -110,6 +115,16 @@ impl Count {
     }
 
     pub(super) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Gauge {
+    pub(crate) fn set(&self, number: usize) {
+        self.0.store(number, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -156,6 +171,8 @@ impl ServerCounters {
                 .sum()
         };
         let quic_pool = (pool(0), pool(1));
+        let requests = workers.running.iter().map(|it| it.requests.get() as u64);
+        let requests = requests.sum();
         let mut latest = Vec::new();
         for worker in &workers.running {
             worker.visits.append_to(&mut latest);
@@ -168,6 +185,7 @@ impl ServerCounters {
         let mut metrics = sum.metrics();
         metrics.latest = latest;
         (metrics.quic_pool_bytes, metrics.quic_pool_limit_bytes) = quic_pool;
+        metrics.active_requests = requests;
         metrics
     }
 }
@@ -240,6 +258,11 @@ impl WorkerCounters {
     /// Notes a connection with its first response.
     pub(crate) fn visited(&self, visit: LatestVisit) {
         self.visits.add(visit);
+    }
+
+    /// The number of the worker's requests in progress, for whoever knows it.
+    pub(crate) fn requests(&self) -> Gauge {
+        self.requests.clone()
     }
 
     /// Notes that the worker's event loop turns.

@@ -2,8 +2,10 @@
 
 use crate::common::h3::H3;
 use crate::common::{LARGE, Running, get, h1, h2, read, soon};
-use altway_serve::Metrics;
 use altway_serve::select::UnixTime;
+use altway_serve::{Metrics, Site};
+use axum::Router;
+use axum::routing::get as on_get;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -84,6 +86,28 @@ async fn every_protocol_is_counted_by_its_responses_and_connections() {
         metrics.protocols.iter().all(|it| it.open_connections == 0)
     });
     assert!(metrics.protocols.iter().all(|it| it.connections == 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_that_are_not_answered_yet_are_told_over_every_protocol() {
+    let forever = || std::future::pending::<&'static str>();
+    let site = Site::service(Router::new().route("/", on_get(forever)));
+    let server = Running::tls(|options| options.site = site);
+    let mut over_h1 = h1(server.connect_tls(&[b"http/1.1"]).await).await;
+    let mut over_h2 = h2(server.connect_tls(&[b"h2"]).await).await;
+    let mut over_h3 = H3::connect(&server);
+    let waiting = tokio::spawn(async move {
+        let (one, two) = (
+            over_h1.send_request(get("/")),
+            over_h2.send_request(get("/")),
+        );
+        let _ = tokio::join!(one, two);
+    });
+    over_h3.send("/");
+    over_h3.wait_until(|| server.monitor().metrics().active_requests == 3);
+    waiting.abort();
+    over_h3.close();
+    wait(&server, |metrics| metrics.active_requests == 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,8 +1,9 @@
 //! The closing summary of a proxy: what each protocol's requests and visits took, what was offered and why, what that
 //! saved, what failed.
 
+use crate::commands::half_within;
 use altway_proxy::Summary;
-use altway_serve::{DURATION_BUCKETS_MS, DurationMetrics, Metrics, PageMetrics, ProtocolMetrics};
+use altway_serve::{Metrics, PageMetrics, ProtocolMetrics};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -72,7 +73,7 @@ fn visits(text: &mut String, name: &str, pages: &PageMetrics) {
         text,
         "\nvisits over {name}: {count}, {} on average, half {}",
         milliseconds(Some(mean)),
-        half_within(&pages.times),
+        half_within(&pages.times.buckets),
     );
     let predicted = u32::try_from(pages.predicted).unwrap_or(u32::MAX);
     if predicted == 0 {
@@ -97,19 +98,6 @@ fn saved_percent(pages: &PageMetrics) -> Option<f64> {
     let [took, elsewhere] =
         [pages.predicted_took, pages.predicted_elsewhere].map(|it| it.as_secs_f64());
     (elsewhere > 0.0).then(|| 100.0 * (1.0 - took / elsewhere))
-}
-
-/// The first bound that half of the times do not exceed, in words.
-fn half_within(times: &DurationMetrics) -> String {
-    let mut seen = 0;
-    let place = times.buckets.iter().position(|count| {
-        seen += count;
-        seen * 2 >= times.count()
-    });
-    match place.and_then(|place| DURATION_BUCKETS_MS.get(place)) {
-        Some(bound) => format!("within {bound} ms"),
-        None => "longer than 10 s".into(),
-    }
 }
 
 /// The summary for programs, in one line.
