@@ -22,6 +22,17 @@ pub(crate) fn load(file: &Path) -> Result<(Plan, Places)> {
     read_with_places(&name, &text, &mut Disk).map_err(|faults| refused(&name, faults))
 }
 
+/// The numbers of a plan's sites and routes, in words.
+pub(crate) fn extent(plan: &Plan) -> String {
+    let counted = |count: usize, what: &str| {
+        let plural = if count == 1 { "" } else { "s" };
+        format!("{count} {what}{plural}")
+    };
+    let routes = plan.sites().iter().map(|site| site.routes.len()).sum();
+    let sites = counted(plan.sites().len(), "site");
+    format!("{sites}, {}", counted(routes, "route"))
+}
+
 /// The error of a configuration with faults.
 pub(crate) fn refused(name: &str, faults: Faults) -> anyhow::Error {
     let file = name.into();

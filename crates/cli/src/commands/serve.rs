@@ -2,6 +2,7 @@
 
 pub(super) mod acme;
 mod admin;
+mod announce;
 pub(super) mod certificate;
 mod files;
 mod flags;
@@ -26,6 +27,7 @@ use altway_serve::{
     AccessLog, Congestion, CongestionInUse, Monitor, SelectionLog, Server, StopHandle, stop_channel,
 };
 use altway_units::DataSize;
+use announce::Circumstances;
 use anyhow::Result;
 pub(crate) use flags::Flags;
 use limits::Spelling;
@@ -41,6 +43,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// Serve the files of DIR over HTTP/1.1, HTTP/2 and HTTP/3, all on one port number (TCP and UDP).
 ///
@@ -235,7 +238,8 @@ pub(super) fn run_plan(
         notify::watch(watchdog, options.threads.get(), server.monitor())?;
     }
     memory::watch()?;
-    announce(&server, how.json, plan, memory, &serving, printer)?;
+    let circumstances = (how, admin_at.as_ref());
+    announce(&server, plan, memory, &serving, circumstances, printer)?;
     manager.ready();
     server.run(&signal)?;
     Ok(monitor)
@@ -334,13 +338,13 @@ fn reopen_at_signal(
 /// `memory`: what its limits add up to; `serving`: what is served, in words.
 fn announce(
     server: &Server,
-    json: bool,
     plan: &Plan,
     memory: DataSize,
     serving: &str,
+    (how, admin): (&Run<'_>, Option<&altway_admin::Address>),
     printer: &Printer,
 ) -> Result<()> {
-    if json {
+    if how.json {
         let congestion = server.congestion();
         let listening = Listening {
             event: "listening",
@@ -355,7 +359,13 @@ fn announce(
     }
     let sum = limits::in_mebibytes(memory);
     tracing::info!("clients can make the process hold {sum} at most: see Limits in --help");
-    printer.say(serving);
+    let of = Circumstances {
+        file: how.file.as_deref(),
+        admin,
+        certificates: &server.monitor().certificates(),
+        now: SystemTime::now(),
+    };
+    printer.say(&format!("{serving}\n{}", announce::details(plan, &of)));
     Ok(())
 }
 

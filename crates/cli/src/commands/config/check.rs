@@ -4,7 +4,7 @@ use crate::commands::policy::read_surface;
 use crate::commands::serve::acme;
 use crate::commands::serve::certificate::{client_auth, identity};
 use crate::commands::serve::limits::{Spelling, bounds, of_upstreams};
-use crate::config_file::{load, refused};
+use crate::config_file::{extent, load, refused};
 use crate::hint;
 use crate::printer::Printer;
 use altway_config::{Action, Fault, Places, Plan, Proxy};
@@ -28,18 +28,8 @@ pub(super) fn run(file: &Path, only_syntax: bool, printer: &Printer) -> Result<(
         let faults = places.none_of(opened.faults);
         faults.map_err(|faults| refused(&name, faults))?;
     }
-    let routes: usize = plan.sites().iter().map(|site| site.routes.len()).sum();
-    let (sites, routes) = (
-        counted(plan.sites().len(), "site"),
-        counted(routes, "route"),
-    );
-    printer.say(&format!("{} is right: {sites}, {routes}", file.display()));
+    printer.say(&format!("{} is right: {}", file.display(), extent(&plan)));
     Ok(())
-}
-
-fn counted(count: usize, what: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {what}{plural}")
 }
 
 /// A file that was opened without success.
