@@ -5,6 +5,7 @@
 //! right to install them still runs all that needs only Rust.
 
 mod haproxy;
+mod promtool;
 mod services;
 
 use crate::{go, image, shell};
@@ -35,6 +36,7 @@ const PACKAGES: [(&str, &str); 18] = [
 
 const AUTOBAHN: &str = "autobahntestsuite==25.10.1";
 const AIOQUIC: &str = "aioquic==1.7.2";
+const REDBOT: &str = "redbot==2.7.1";
 /// Packages with which the notebook of `examples/` reads and draws.
 const NOTEBOOK: &str = "pandas==3.1.1 pyarrow==26.0.1 matplotlib==3.11.2";
 
@@ -57,6 +59,8 @@ pub(crate) fn run() -> Result<Vec<Variable>> {
     let place = |path: Option<PathBuf>| path.unwrap_or_default().to_string_lossy().into_owned();
     Ok(vec![
         ("ALTWAY_TEST_PYTHON", place(install_python())),
+        ("ALTWAY_TEST_REDBOT", place(install_redbot())),
+        ("ALTWAY_TEST_PROMTOOL", place(install_promtool())),
         ("ALTWAY_TEST_H2SPEC", place(install_h2spec())),
         ("ALTWAY_TEST_PEBBLE", place(install_pebble())),
         ("ALTWAY_TEST_HAPROXY", place(install_haproxy_tests())),
@@ -121,15 +125,33 @@ fn install_python() -> Option<PathBuf> {
 
 /// Gives the Python that has aioquic, if there is one.
 fn install_aioquic() -> Option<PathBuf> {
-    let environment = target("peers")?;
-    let python = environment.join("bin/python");
-    if shell::succeeds(&format!("{} -m pip show -q aioquic", python.display())) {
-        return Some(python);
-    }
-    let make = format!("python3 -m venv {}", environment.display());
-    let install = format!("{} -m pip install -q {AIOQUIC}", python.display());
-    let installed = shell::run(&make).and_then(|()| shell::run(&install));
+    let python = target("peers")?.join("bin/python");
+    let installed = install_from_pypi("peers", "aioquic", AIOQUIC);
     or_skip("aioquic", &installed).then_some(python)
+}
+
+/// Gives REDbot, if it is there or pip can install it.
+fn install_redbot() -> Option<PathBuf> {
+    let installed = install_from_pypi("redbot", "redbot", REDBOT);
+    let program = target("redbot")?.join("bin/redbot");
+    or_skip("REDbot", &installed).then_some(program)
+}
+
+/// Installs `what`, which `package` is the name of, in an environment of Python's of its own, unless it is there.
+fn install_from_pypi(environment: &str, package: &str, what: &str) -> Result<()> {
+    let environment = target(environment).context("no target folder")?;
+    let python = environment.join("bin/python");
+    if shell::succeeds(&format!("{} -m pip show -q {package}", python.display())) {
+        return Ok(());
+    }
+    shell::run(&format!("python3 -m venv {}", environment.display()))?;
+    shell::run(&format!("{} -m pip install -q {what}", python.display()))
+}
+
+/// Gives promtool, if it is there or Debian's tools can fetch it.
+fn install_promtool() -> Option<PathBuf> {
+    shell::find("apt-get")?;
+    there("promtool", promtool::program(&target("promtool")?))
 }
 
 /// Gives h2spec, if it is there or Go can build it.

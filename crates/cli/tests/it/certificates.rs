@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// A folder to serve, and `openssl`.
 fn site() -> Option<Dir> {
@@ -116,6 +117,24 @@ fn sighup_replaces_the_certificate_under_connections_that_go_on() {
     assert!(stapled.contains("Serial Number: 1002"), "{stapled}");
     assert_eq!(old.get(), "HTTP/1.1 200 OK");
     assert!(log(&dir).contains("SIGHUP: the certificate was read again"));
+    assert_eq!(serving.terminate(), Some(0));
+}
+
+/// Without a signal: the files are looked at every 30 s.
+#[test]
+fn a_certificate_whose_file_is_replaced_is_shown_by_itself() {
+    let Some(dir) = site() else { return };
+    issue(&dir, "0x1001");
+    let files = ["--cert", "leaf.pem", "--key", "leaf.key"];
+    let serving = Serving::start(&dir, &files);
+    assert_eq!(serial(&dir, &serving), "1001");
+    issue(&dir, "0x1002");
+    let give_up = Instant::now() + Duration::from_secs(90);
+    while !log(&dir).contains("the files have changed: ") {
+        assert!(Instant::now() < give_up, "{}", log(&dir));
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert_eq!(serial(&dir, &serving), "1002");
     assert_eq!(serving.terminate(), Some(0));
 }
 

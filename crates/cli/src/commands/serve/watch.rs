@@ -57,3 +57,45 @@ fn stamp(file: &Path) -> Option<Stamp> {
     let found = fs::metadata(file).ok()?;
     Some((found.dev(), found.ino(), found.mtime(), found.mtime_nsec()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use altway_config::{NoFiles, read};
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn files_that_are_replaced_rewritten_or_swapped_by_a_link_have_other_stamps() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        for folder in ["1", "2"] {
+            fs::create_dir(at(folder)).unwrap();
+            fs::write(at(folder).join("a.key"), folder).unwrap();
+        }
+        // As Kubernetes mounts secrets: a link to a folder that is itself a link.
+        symlink(at("1"), at("data")).unwrap();
+        symlink(at("data").join("a.key"), at("a.key")).unwrap();
+        fs::write(at("a.pem"), "chain").unwrap();
+        let text = format!(
+            "[[site]]\nnames = [\"a.example\"]\ncertificate = {{ chain = {:?}, key = {:?} }}\nroute = [{{ files = \"site\" }}]\n",
+            at("a.pem"),
+            at("a.key")
+        );
+        let plan = read("altway.toml", &text, &mut NoFiles).unwrap();
+        let mut before = Stamps::of(&plan);
+        assert_eq!(before, Stamps::of(&plan));
+        let mut is_another = |what: &str| {
+            let now = Stamps::of(&plan);
+            assert_ne!(before, now, "{what}");
+            before = now;
+        };
+        fs::write(at("new"), "chain").unwrap();
+        fs::rename(at("new"), at("a.pem")).unwrap();
+        is_another("renamed over");
+        symlink(at("2"), at("new")).unwrap();
+        fs::rename(at("new"), at("data")).unwrap();
+        is_another("swapped");
+        fs::remove_file(at("a.pem")).unwrap();
+        is_another("taken away");
+    }
+}
