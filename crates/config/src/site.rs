@@ -165,6 +165,8 @@ words! {
         Brotli = "br",
         /// RFC 1952.
         Gzip = "gzip",
+        /// RFC 8878, in builds that have its encoder.
+        Zstd = "zstd",
     }
 }
 

@@ -53,6 +53,7 @@ fn on_the_fly(coding: OnTheFly) -> ContentCoding {
     match coding {
         OnTheFly::Brotli => ContentCoding::Brotli,
         OnTheFly::Gzip => ContentCoding::Gzip,
+        OnTheFly::Zstd => ContentCoding::Zstd,
     }
 }
 

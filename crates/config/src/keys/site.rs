@@ -205,7 +205,7 @@ pub const ROUTE: Section = Section {
             "compress",
             Form::List(&Form::Words(OnTheFly::WORDS)),
             "[]",
-            "Encodings, best first, that are made on the fly of types that are text. With `files`.",
+            "Encodings, best first, that are made on the fly of types that are text; `zstd` in builds with the feature of that name. With `files`.",
         ),
         key(
             "cache",

@@ -32,6 +32,11 @@ const MIN_SIZE: u64 = 256;
 /// Files with more bytes are sent as they are: what is large and compresses well is better compressed ahead.
 const MAX_SIZE: u64 = 4 << 20;
 
+/// zstd's scale goes to 22. At this one it looks back 4 MiB at most: clients need not look back further than 8 MB (RFC 9659
+/// section 3).
+#[cfg(feature = "zstd")]
+const ZSTD_LEVEL: i32 = 9;
+
 /// Brotli's scale goes to 11; from 9 on it takes many times as long for a few percent.
 const BROTLI_QUALITY: i32 = 6;
 
@@ -80,6 +85,7 @@ impl Compressed {
         if (MIN_SIZE..=MAX_SIZE).contains(&opened.size()) && is_compressible(kind) {
             codings.insert(ContentCoding::Brotli);
             codings.insert(ContentCoding::Gzip);
+            codings.insert(ContentCoding::Zstd);
         }
         codings
     }
@@ -191,6 +197,10 @@ fn compress(file: &OpenFile, coding: ContentCoding) -> io::Result<Option<BytesMu
             encoder.write_all(&source)?;
             encoder.finish()?;
         }
+        #[cfg(feature = "zstd")]
+        ContentCoding::Zstd => form = zstd::bulk::compress(&source, ZSTD_LEVEL)?,
+        // Options that ask for it are refused.
+        #[cfg(not(feature = "zstd"))]
         ContentCoding::Zstd => return Ok(None),
     }
     Ok((form.len() < size).then(|| BytesMut::from(&form[..])))

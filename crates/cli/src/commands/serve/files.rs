@@ -35,7 +35,7 @@ pub(super) struct ServedFiles {
     )]
     precompressed: Vec<Coding>,
     /// Compress text of 256 bytes to 4 MiB when it is first asked for, and keep it (16 MiB): by which codings,
-    /// where not by br and gzip.
+    /// where not by br and gzip. zstd takes a build with the feature of that name.
     #[arg(
         long,
         value_name = "CODINGS",
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(given.fallback.unwrap().as_str(), "/app.html");
         assert!(given.clean_urls && given.listing);
         assert_eq!(given.precompressed, Coding::ALL);
-        assert_eq!(given.compress, OnTheFly::ALL);
+        assert_eq!(given.compress, [OnTheFly::Brotli, OnTheFly::Gzip]);
         assert_eq!(given.cache[0].path.to_string(), "/assets/*");
         assert_eq!(given.cache[0].value, "max-age=9, immutable");
         let page = &given.error_pages[0];
@@ -199,7 +199,7 @@ mod tests {
             ("--header=X-A", "expected NAME: VALUE"),
             ("--header=Content-Length: 3", "content-length"),
             ("--precompressed=deflate", "deflate"),
-            ("--compress=zstd", "zstd"),
+            ("--compress=deflate", "deflate"),
             ("--error-page=404", "expected STATUS=FILE"),
             ("--error-page=200=a", "status 200 has no error page"),
             ("--fallback=../a", "/../a"),

@@ -30,6 +30,10 @@ fn unpack(answer: &Answer) -> String {
             brotli::BrotliDecompress(&mut &answer.body[..], &mut bytes).unwrap();
             plain = String::from_utf8(bytes).unwrap();
         }
+        "zstd" => {
+            let bytes = zstd::decode_all(&answer.body[..]).unwrap();
+            plain = String::from_utf8(bytes).unwrap();
+        }
         "gzip" => {
             let mut decoder = flate2::read::GzDecoder::new(&answer.body[..]);
             decoder.read_to_string(&mut plain).unwrap();
@@ -63,6 +67,31 @@ fn text_is_compressed_as_its_client_takes_it() {
             assert_eq!(head.headers, answer.headers);
         }
     }
+}
+
+#[test]
+fn text_is_compressed_by_zstd_where_that_is_chosen() {
+    let site = Site::new().with(|options| options.compress = ContentCoding::ALL.to_vec());
+    let long = text(100_000);
+    site.write("long.txt", &long);
+    for (accepted, coding) in [
+        ("zstd", "zstd"),
+        ("zstd, gzip;q=0.1", "zstd"),
+        ("gzip, br, zstd", "br"),
+    ] {
+        let answer = site.accepting("/long.txt", accepted);
+        assert_eq!(answer.header(CONTENT_ENCODING), coding, "{accepted}");
+        assert_eq!(answer.header(VARY), "accept-encoding");
+        let tag = format!("-{coding}\"");
+        assert!(answer.header(ETAG).ends_with(&tag), "{accepted}");
+        assert!(answer.body.len() * 3 < long.len(), "{}", answer.body.len());
+        assert_eq!(unpack(&answer), long);
+    }
+    // Of the frame's head: a window of 8 MB at most, which is what clients have to bear.
+    let frame = site.accepting("/long.txt", "zstd").body;
+    assert_eq!(frame[..4], [0x28, 0xb5, 0x2f, 0xfd]);
+    let is_single_segment = frame[4] & 0x20 != 0;
+    assert!(is_single_segment || 10 + (frame[5] >> 3) <= 23);
 }
 
 #[test]
