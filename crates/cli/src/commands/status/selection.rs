@@ -38,7 +38,7 @@ fn against_the_other(protocol: &str, it: &PageStatus) -> Option<String> {
     let [took, elsewhere] = [it.took_s, it.elsewhere_s].map(|s| 1e3 * s / it.predicted as f64);
     let predicted = it.predicted;
     Some(format!(
-        "; {predicted} of them took {took:.0} ms where {elsewhere:.0} ms were predicted over {other}: {gain}"
+        "; {predicted} of them took {took:.0} ms where {elsewhere:.0} ms were predicted over {other}: gain {gain}"
     ))
 }
 
@@ -96,9 +96,8 @@ fn latest(lines: &mut Lines, status: &Status) {
             ""
         };
         let reason = it.reason.replace('-', " ");
-        let gain = it
-            .difference
-            .map(|it| format!(", {}", percent(-it.exp_m1())));
+        let gain = it.difference.map(|it| percent(-it.exp_m1()));
+        let gain = gain.map(|gain| format!(", predicted gain of h3 {gain}"));
         lines.add(format_args!(
             "  {ago} ago: {} over {}{before}; told {}: {reason}{}",
             it.class,
@@ -115,5 +114,5 @@ fn count(times: &DurationStatus) -> u64 {
 
 /// A gain in percent, with its sign.
 fn percent(share: f64) -> String {
-    format!("gain {:+.0} %", 100.0 * share)
+    format!("{:+.0} %", 100.0 * share)
 }
