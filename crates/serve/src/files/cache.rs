@@ -3,7 +3,7 @@
 //!
 //! An entry is believed for [`FRESH`]; then the file is looked up again, and the entry stays if the
 //! file has not changed. It goes when nobody has asked for it for [`IDLE`], so that deleted files give
-//! their space back. Large files are kept in chunks, so that a part of one costs no more than
+//! their space back, and sooner when its folder is served no more, so that sites that were replaced do. Large files are kept in chunks, so that a part of one costs no more than
 //! that part. What was used longest ago goes first.
 //!
 //! Entries go by the folder and the name of the file in it: however a request spells it, there is one.
@@ -203,7 +203,12 @@ impl Entry {
     /// Returns true if the entry may be used without looking at the file: for a while, and as long as its folder is
     /// served.
     pub(crate) fn is_fresh(&self, now: Instant) -> bool {
-        now < self.fresh_until.get() && self.served.load(Ordering::Acquire) == self.folder
+        now < self.fresh_until.get() && self.is_served()
+    }
+
+    /// Returns true as long as the folder that it is of is served.
+    fn is_served(&self) -> bool {
+        self.served.load(Ordering::Acquire) == self.folder
     }
 
     /// All of the file, if it is in memory and small.
@@ -414,10 +419,10 @@ impl FileCache {
         Ok(cut)
     }
 
-    /// Drops what nobody has asked for of late. To be called every few seconds.
+    /// Drops what nobody has asked for of late, and what nobody can ask for any more. To be called every few seconds.
     pub(crate) fn sweep(&mut self, now: Instant) {
         while let Some((_, entry)) = self.entries.peek_lru()
-            && entry.is_idle(now)
+            && (entry.is_idle(now) || !entry.is_served())
         {
             self.drop_oldest();
         }
@@ -480,6 +485,11 @@ impl FileCache {
 
     fn keep(&mut self, key: &[u8], entry: Rc<Entry>) {
         self.forget(key);
+        while let Some((_, oldest)) = self.entries.peek_lru()
+            && !oldest.is_served()
+        {
+            self.drop_oldest();
+        }
         while entry.is_open() && self.open >= self.max_open.max(1) {
             if !self.drop_oldest() {
                 break;
@@ -504,7 +514,36 @@ impl FileCache {
     }
 
     fn count_out(&mut self, gone: Option<Rc<Entry>>) {
-        self.open -= gone.map_or(0, |entry| entry.descriptors());
+        let Some(entry) = gone else { return };
+        self.open -= entry.descriptors();
+        self.drop_chunks(&entry);
+        for form in entry.coded.borrow().iter().flatten() {
+            self.drop_chunks(form);
+        }
+    }
+
+    /// Drops the chunks of an entry that is gone, unless somebody else reads its file.
+    fn drop_chunks(&mut self, entry: &Entry) {
+        let Content::File(file) = &entry.content else {
+            return;
+        };
+        if Arc::strong_count(file) > 1 {
+            return;
+        }
+        let number = file.number();
+        self.latest.take_if(|((of, _), _)| *of == number);
+        let last = file.size() / CHUNK;
+        if last < self.chunks.len() as u64 {
+            for index in 0..=last {
+                self.chunks.pop(&(number, index));
+            }
+            return;
+        }
+        let keys = self.chunks.iter().map(|(key, _)| *key);
+        let own: Vec<_> = keys.filter(|(of, _)| *of == number).collect();
+        for key in own {
+            self.chunks.pop(&key);
+        }
     }
 
     /// Returns true if so many bytes can be kept, once chunks that were used longest ago are dropped for them.

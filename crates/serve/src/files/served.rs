@@ -20,6 +20,9 @@ static FAILURES: Throttle = Throttle::new();
 /// The number of the folder that is opened next.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
+/// The number of no folder: of a place that nothing serves any more.
+const NONE: u64 = u64::MAX;
+
 /// The path of the folder, and the folder that was there at the latest look.
 #[derive(Debug)]
 pub(super) struct Place {
@@ -66,6 +69,12 @@ impl Files {
     }
 }
 
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.number.store(NONE, Ordering::Release);
+    }
+}
+
 impl Place {
     /// # Errors
     /// `path` is missing, closed to us, or no directory.
@@ -87,7 +96,7 @@ impl Place {
         self.number.load(Ordering::Acquire)
     }
 
-    /// The same, as it is at any later time.
+    /// The same, as it is at any later time; [`NONE`] once the place is gone.
     pub(super) fn shared_number(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.number)
     }

@@ -137,6 +137,45 @@ fn an_entry_that_nobody_asks_for_is_closed() {
 }
 
 #[test]
+fn a_site_that_was_replaced_leaves_neither_entries_nor_bytes() {
+    for is_swept in [false, true] {
+        let (dir, former) = site();
+        let mut cache = cache();
+        let now = Instant::now();
+        let entry = cache.find_any(&former, b"/large", now).unwrap();
+        for offset in [0, 300_000] {
+            cache.read(&range(&entry, offset), usize::MAX).unwrap();
+        }
+        drop(entry);
+        cache.sweep(now);
+        assert_eq!((cache.entries.len(), cache.chunks.len()), (1, 2));
+        drop(former);
+        if is_swept {
+            cache.sweep(now);
+        } else {
+            let files = Files::open(dir.path()).unwrap();
+            cache.find_any(&files, b"/small", now).unwrap();
+        }
+        let left = usize::from(!is_swept);
+        assert_eq!((cache.entries.len(), cache.chunks.len()), (left, 0));
+        assert!(cache.latest.is_none() && cache.open == 0);
+    }
+}
+
+#[test]
+fn the_bytes_of_a_file_that_somebody_reads_stay() {
+    let (_dir, files) = site();
+    let mut cache = cache();
+    let now = Instant::now();
+    let entry = cache.find_any(&files, b"/large", now).unwrap();
+    let reading = range(&entry, 0);
+    cache.read(&reading, usize::MAX).unwrap();
+    drop(entry);
+    cache.sweep(now + FRESH + IDLE);
+    assert_eq!((cache.entries.len(), cache.chunks.len()), (0, 1));
+}
+
+#[test]
 fn a_head_is_made_anew_with_the_second_and_with_the_offer() {
     let (_dir, files) = site();
     let mut cache = cache();
