@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const PROTOCOLS: [&str; 3] = ["h1", "h2", "h3"];
@@ -18,6 +18,9 @@ const RELOADS: u32 = 1_000;
 
 /// Reloads after which a server has what it keeps.
 const WARM: u32 = 100;
+
+/// The time before memory is read: clients begin meanwhile, and workers look for what nobody asks for every second.
+const SETTLE: Duration = Duration::from_secs(3);
 
 /// Bytes of a large upload.
 const LARGE: u64 = 2_000_000_000;
@@ -87,10 +90,16 @@ fn reload_often(
         fs::write(folder.join("altway.toml"), config(turn))?;
         server.reload()?;
         if turn == WARM {
-            warm = server.resident()?;
+            warm = settled(server)?;
         }
     }
-    Ok((warm, server.resident()?))
+    Ok((warm, settled(server)?))
+}
+
+/// The resident memory in a moment.
+fn settled(server: &Server) -> Result<f64> {
+    std::thread::sleep(SETTLE);
+    server.resident()
 }
 
 /// Asks again and again until it `is_over`: how many requests there were, and how many had no answer, or another than 200.
@@ -239,7 +248,7 @@ fn kept_length(server: &Server, field: &str) -> Result<u64> {
         if let Ok((200, length)) = client.get("/text.txt", field) {
             return Ok(length);
         }
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        std::thread::sleep(Duration::from_millis(50));
     }
     anyhow::bail!("the compressed form is never kept")
 }
