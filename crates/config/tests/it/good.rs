@@ -83,7 +83,8 @@ fn every_key_is_read() {
     assert_eq!(proxy.balance.to_string(), "hash:x-user");
     assert_eq!((proxy.retry.attempts, proxy.upstream_requests), (3, 100));
     assert_eq!(proxy.timeouts.idle.as_secs(), 3_600);
-    assert_eq!(proxy.max_body.map(|it| it.as_bytes()), Some(10_000_000));
+    let max_body = proxy.max_body.map(altway_units::DataSize::as_bytes);
+    assert_eq!(max_body, Some(10_000_000));
     assert!(proxy.trust[0].contains([10, 9, 8, 7].into()));
     let prefixes = (&proxy.strip_prefix, &proxy.add_prefix);
     let prefix = |text: &str| Some(text.parse().unwrap());
