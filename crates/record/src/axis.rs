@@ -23,10 +23,10 @@ pub(crate) trait AxisValue: Sized + Copy + PartialEq {
     }
 }
 
-/// Why an axis can't be read.
+/// Reasons for which an axis can't be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AxisError {
-    /// One of its values is no value.
+    /// A value of the axis that can't be read, with the reason in a sentence.
     #[error("{0}")]
     Value(String),
     /// The list or range has nothing in it.
@@ -38,7 +38,7 @@ pub enum AxisError {
     /// A range without its step, with a step of zero, or that runs backwards.
     #[error("`{0}` is not a range: expected one like `0ms..200ms by 25ms`")]
     Range(String),
-    /// More values than [`MAX_AXIS_VALUES`].
+    /// A list or range of more values than [`MAX_AXIS_VALUES`].
     #[error("it has more than {MAX_AXIS_VALUES} values")]
     TooMany,
 }

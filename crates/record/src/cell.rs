@@ -27,12 +27,12 @@ pub struct Cell {
     /// The certificate that the server shows.
     #[serde(default)]
     pub certificate: Certificate,
-    /// Whether the server compresses its certificates for clients that read it (RFC 8879).
+    /// True if the server compresses its certificates for clients that read it (RFC 8879).
     #[serde(default = "crate::yes")]
     pub certificate_compression: bool,
-    /// Whether setting a connection up is measured.
+    /// Set-up of the connection: measured with the transfer (`cold`), or done before it (`warm`).
     pub connection: Connection,
-    /// What the link is like beside what follows.
+    /// The link's settings beside its rate, queue, loss and delay: a name in the plan's `links`.
     #[serde(default)]
     pub link: LinkName,
     /// Rate of the link.
@@ -43,7 +43,7 @@ pub struct Cell {
     pub loss: Ratio,
     /// Size of the object, or of a whole page.
     pub size: DataSize,
-    /// One-way delay in both directions.
+    /// Delay of each direction: the path's RTT is at least twice this.
     #[serde(with = "altway_units::duration")]
     pub delay: Duration,
 }

@@ -21,7 +21,7 @@ words! {
 /// came from a client whose address is not validated (RFC 9000 section 8.1), TCP is not bound so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Certificate {
-    /// One that the lab makes.
+    /// A certificate that the lab makes.
     Made(MadeCertificate),
     /// A chain of the user's, by the name of its file; [`Plan::chains`](crate::Plan::chains) has more of it.
     Chain(ChainName),
@@ -123,7 +123,7 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// What the file at `path` holds, by its text.
+    /// Reads the chain and its key from `text`, which the file at `path` holds.
     ///
     /// # Errors
     /// It holds no certificate or no key, or its name can't be used.

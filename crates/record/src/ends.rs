@@ -1,5 +1,5 @@
-//! What stands around the link of a cell: where it is, who fetches, who serves, and how the
-//! connection begins.
+//! The surroundings of a cell's link: its place on the path, the client and the server at its ends,
+//! and the state in which the connection begins.
 
 use crate::Protocol;
 use crate::axis::AxisValue;
@@ -11,7 +11,7 @@ use std::fmt;
 use std::str::FromStr;
 
 words! {
-    /// Where on the path the link is emulated.
+    /// Place on the path where the link is emulated.
     Topology, "a topology" {
         /// One shaped hop between client and server.
         Direct = "direct",
@@ -50,11 +50,12 @@ impl Client {
 }
 
 words! {
-    /// Whether what is measured includes setting a connection up.
+    /// Set-up of the connection: measured with the transfer, or done before it.
     Connection, "a connection" {
-        /// It does: TCP and TLS, or QUIC.
+        /// The transfer includes the set-up: TCP and TLS, or QUIC.
         Cold = "cold",
-        /// It does not: one small object was fetched on the connection before.
+        /// The transfer does not include the set-up: one small object was fetched on the connection
+        /// before.
         Warm = "warm",
     }
 }
@@ -85,7 +86,7 @@ impl Congestion {
         }
     }
 
-    /// QUIC's, by the kernel's name of the same.
+    /// The kernel's name of QUIC's.
     #[must_use]
     pub fn quic(self) -> &'static str {
         match self {
@@ -176,9 +177,9 @@ pub struct ServerCommand {
     pub name: ServerName,
     /// Program and arguments, separated by blanks; quotes hold words together, as in a shell.
     pub command: String,
-    /// What the file `{config}` holds; without it there is none.
+    /// Content of the file `{config}`; without it there is no such file.
     pub config: Option<String>,
-    /// What it speaks.
+    /// Protocols that the server speaks.
     pub protocols: Vec<Protocol>,
 }
 

@@ -5,14 +5,14 @@ use crate::scenario::MAX_OBJECTS;
 use altway_units::DataSize;
 use serde::Deserialize;
 
-/// Why a HAR file gives no page.
+/// Reasons for which a HAR file gives no page.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HarError {
-    /// Not JSON, or not of HAR's form.
+    /// A text that is not JSON, or not of HAR's form.
     #[error("it is not a HAR file: {0}")]
     Json(String),
-    /// It records nothing that was fetched.
+    /// A file that records nothing that was fetched.
     #[error("it records no request that was answered with a body")]
     Empty,
     /// The page has too many objects.

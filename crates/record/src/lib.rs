@@ -88,7 +88,7 @@ pub use visit::{After, MAX_VISIT_REQUESTS, Sessions, Visit, VisitError, VisitReq
 /// The version of the plan's schema (docs/data/plan.md).
 pub const PLAN_SCHEMA_VERSION: u32 = 2;
 
-/// What holds where a file of before says nothing.
+/// The default of keys that files of earlier versions do not have.
 fn yes() -> bool {
     true
 }

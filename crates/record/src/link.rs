@@ -1,8 +1,7 @@
-//! What a plan's links are like beside rate, delay, loss and queue: texts in the words of
-//! `altway emulate set`, and when they change.
+//! The links of a plan beside rate, delay, loss and queue: texts in the words of
+//! `altway emulate set`, and the times at which they change.
 //!
-//! Whether such a text is a setting is the business of the link's own crate; here it is kept,
-//! named, and bounded.
+//! The link's own crate knows which texts are settings; here they are kept, named, and bounded.
 
 use crate::short_text::ShortText;
 use crate::words::text_in_files;
@@ -71,24 +70,25 @@ impl fmt::Display for LinkName {
 
 text_in_files!(LinkName);
 
-/// What a link of a plan is like beside the plan's axes.
+/// The settings of a plan's link beside the plan's axes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkWords {
     /// The name in tables and files.
     pub name: LinkName,
-    /// What holds from the start on, over what the axes say; empty: nothing.
+    /// Settings that hold from the start on, over those of the axes; empty: none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub set: String,
-    /// What changes later, in the order of the times, which count from the start of the client.
+    /// Later changes of the settings, in the order of their times, which count from the start of
+    /// the client.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at: Vec<LinkTurn>,
     /// The rate as it changes, both directions: mahimahi's format, or CSV.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_trace: Option<String>,
-    /// The same towards the server alone.
+    /// The rate as it changes towards the server alone, in the same formats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up_rate_trace: Option<String>,
-    /// The same towards the client alone.
+    /// The rate as it changes towards the client alone, in the same formats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub down_rate_trace: Option<String>,
 }
@@ -99,7 +99,7 @@ pub struct LinkTurn {
     /// Time after the start.
     #[serde(with = "altway_units::duration")]
     pub time: Duration,
-    /// What becomes different then.
+    /// Settings that hold from that time on.
     pub set: String,
 }
 
@@ -123,7 +123,8 @@ impl LinkWords {
         }
     }
 
-    /// What an axis says in a text alone: settings that are their own name, or `plain`.
+    /// Reads a link that an axis states as a text alone: settings that are their own name, or
+    /// `plain`.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         let words = text.trim();
         if words == LinkName::PLAIN.as_str() {
@@ -149,7 +150,8 @@ impl LinkWords {
         ]
     }
 
-    /// Why it can't be, as far as that is seen without knowing the words.
+    /// The reason for which the link can't be, as far as that is seen without knowing the words of
+    /// the settings; `None`: no reason found.
     pub(crate) fn fault(&self) -> Option<String> {
         let name = self.name;
         if name == LinkName::PLAIN && !self.is_plain() {

@@ -1,4 +1,4 @@
-//! Under what circumstances a run was measured.
+//! The circumstances under which a run was measured.
 
 use crate::{Congestion, InitialWindow, Plan, Shard, Topology};
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ pub struct Manifest {
     pub altway_version: String,
     /// Commit that it was built from, when it was built in a repository.
     pub altway_commit: Option<String>,
-    /// How it was built.
+    /// The build of the binary.
     #[serde(default)]
     pub build: Build,
     /// The command line that started the run.
@@ -32,35 +32,38 @@ pub struct Manifest {
     pub started_at: String,
     /// The plan, ranges resolved and defaults filled in.
     pub plan: Plan,
-    /// Which part of the plan it is.
+    /// The part of the plan that the run measures.
     #[serde(default)]
     pub shard: Shard,
-    /// What it was merged from; empty for a run that was measured in one place.
+    /// Runs that it was merged from; empty for a run that was measured in one place.
     #[serde(default)]
     pub merged: Vec<Part>,
     /// The machine.
     pub host: Host,
-    /// How the link was run, in the first of the networks.
+    /// The settings of the link in the first of the networks.
     pub link: LinkSettings,
     /// The networks of the run, one for each topology, congestion control and first window; where those of several
     /// workers differ, each kind once.
     #[serde(default)]
     pub networks: Vec<Network>,
-    /// How the run went so far; `None` before it was first ended or stopped.
+    /// The time that the run took so far, and what transfers side by side did to it; `None` before
+    /// it was first ended or stopped.
     #[serde(default)]
     pub running: Option<Running>,
     /// Programs that took part beside altway, by their name: what each says of its version.
     #[serde(default)]
     pub programs: BTreeMap<String, String>,
-    /// True if it was put together from the rows alone, which tell nothing of all the rest.
+    /// True if the manifest was put together from the rows alone, which tell nothing of what is not
+    /// in them.
     #[serde(default, skip_serializing_if = "is_false")]
     pub from_samples: bool,
 }
 
-/// How the binary of a run was built; `None` where it can't be told.
+/// The build of a run's binary; `None` where it is not known.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Build {
-    /// Whether files of the repository differed from its commit: then the commit is not all of it.
+    /// True if files of the repository differed from the commit, which then does not identify the
+    /// build.
     pub dirty: Option<bool>,
     /// The compiler with its version.
     pub compiler: Option<String>,
@@ -70,7 +73,7 @@ pub struct Build {
     pub profile: Option<String>,
 }
 
-/// One network of a run.
+/// A network of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Network {
     /// Place where the link was emulated.
@@ -80,11 +83,11 @@ pub struct Network {
     /// First congestion window of the server.
     #[serde(default)]
     pub initial_window: InitialWindow,
-    /// How its link was run.
+    /// The settings of the network's link.
     pub link: LinkSettings,
 }
 
-/// How a run went: what its time went into, and what making transfers side by side did.
+/// The time that a run took, and the effect of transfers side by side.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Running {
     /// Transfers that were made at once at most.
@@ -94,11 +97,12 @@ pub struct Running {
     /// Time of the transfers themselves, all added up, those made side by side too: from the first
     /// request to the last byte.
     pub transfers_ms: u64,
-    /// What was made side by side, held against the same made alone; `None` when nothing was.
+    /// The times of transfers side by side, held against the same transfers alone; `None` when none
+    /// were made so.
     pub alone: Option<AloneCheck>,
 }
 
-/// How much longer transfers take with others beside them than alone.
+/// The time that transfers take with others beside them, against the time that they take alone.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct AloneCheck {
     /// Transfers that were made both ways, over links with the same seed.
@@ -124,7 +128,7 @@ impl Running {
 /// A run that others were merged with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
-    /// Which part of the plan it was.
+    /// The part of the plan that the run measured.
     pub shard: Shard,
     /// The command line that started it.
     pub command: Vec<String>,
@@ -132,7 +136,7 @@ pub struct Part {
     pub started_at: String,
     /// The machine.
     pub host: Host,
-    /// How its link was run.
+    /// The settings of its link.
     pub link: LinkSettings,
 }
 
@@ -156,10 +160,10 @@ pub struct Host {
     /// Revision of the processor's microcode.
     #[serde(default)]
     pub microcode: Option<String>,
-    /// How the kernel chooses the processor's frequency.
+    /// The kernel's way to choose the processor's frequency (`scaling_governor`).
     #[serde(default)]
     pub governor: Option<String>,
-    /// What the kernel tells the time by.
+    /// The kernel's source of time (`current_clocksource`).
     #[serde(default)]
     pub clock_source: Option<String>,
     /// The virtual machine that it is in, or `none`.
@@ -167,31 +171,31 @@ pub struct Host {
     pub hypervisor: Option<String>,
 }
 
-/// How the emulated link was run.
+/// The settings of an emulated link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkSettings {
-    /// What carried the packets: `tun`, `packet` or `netem`.
+    /// The backend that carried the packets: `tun`, `packet` or `netem`.
     pub backend: String,
     /// Largest IP packet in bytes.
     pub mtu_bytes: u16,
-    /// Whether the link thread ran with real-time priority; `None` where the kernel was the link.
+    /// True if the link thread ran with real-time priority; `None` where the kernel was the link.
     pub realtime_priority: Option<bool>,
     /// True if the processors were kept from sleeping, without which packets are late at times.
     pub processors_kept_awake: bool,
-    /// Whether the run had root, or a user namespace.
+    /// The privilege of the run: root, or a user namespace.
     pub privilege: String,
-    /// What the run could not set up as it wanted, in sentences.
+    /// Settings that the run wanted and could not have, in sentences.
     pub limitations: Vec<String>,
 }
 
-/// Why a manifest can't be used.
+/// Reasons for which a manifest can't be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ManifestError {
-    /// Not a manifest.
+    /// A text that is not a manifest.
     #[error("manifest.json is damaged")]
     Json(#[from] serde_json::Error),
-    /// Written by another generation of altway.
+    /// A manifest of a schema version that this altway does not read.
     #[error("the run has schema version {found}, this altway reads versions 1 to {SCHEMA_VERSION}")]
     Schema {
         /// The version found.
@@ -217,7 +221,7 @@ impl Manifest {
         Ok(serde_json::from_value(value)?)
     }
 
-    /// What it says as a part of a merged run.
+    /// The run as a part of a merged run.
     #[must_use]
     pub fn to_part(&self) -> Part {
         Part {

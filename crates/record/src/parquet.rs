@@ -12,13 +12,14 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::{parser::parse_message_type, types::TypePtr};
 use std::sync::Arc;
 
-/// From how many rows on a run gets a Parquet file without being asked: below, CSV is read at once.
+/// Number of rows from which on a run gets a Parquet file without being asked: of fewer, CSV is
+/// read at once.
 pub const PARQUET_FROM_ROWS: usize = 20_000;
 
 /// Number of rows that a row group has at most: bounds what a reader must hold of a column.
 const ROW_GROUP: usize = 100_000;
 
-/// What [`parquet`] holds a column as.
+/// The type in which [`parquet`] holds a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Text,

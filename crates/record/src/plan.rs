@@ -1,6 +1,7 @@
-//! What is to be measured: a [`Plan`], whose every value is valid.
+//! A [`Plan`] of measurements, whose every value is valid.
 //!
-//! `file` reads it from TOML, `check` refuses what can't be, `error` says why, `text` writes it.
+//! `file` reads it from TOML, `check` refuses values that can't be, `error` has the reasons, `text`
+//! writes it.
 
 mod certificates;
 mod check;
@@ -68,13 +69,13 @@ pub const MAX_ENVIRONMENTS: usize = 16;
 pub struct Plan {
     /// Names the run folder: lower-case letters, digits and `-`, at most 64.
     pub name: String,
-    /// What the plan is for, in a sentence.
+    /// The purpose of the plan, in a sentence.
     pub description: String,
     /// Place where the link is emulated.
     pub topologies: Vec<Topology>,
     /// The server.
     pub servers: Vec<ServerName>,
-    /// Those of `servers` that the plan itself says how to start.
+    /// Start-up commands of those `servers` that the plan itself starts.
     pub commands: Vec<ServerCommand>,
     /// The client.
     pub clients: Vec<Client>,
@@ -86,26 +87,27 @@ pub struct Plan {
     /// Certificates that the servers show.
     #[serde(default = "only_ecdsa")]
     pub certificates: Vec<Certificate>,
-    /// Whether the servers compress them for clients that read it (RFC 8879).
+    /// Values of certificate compression (RFC 8879), for clients that read compressed ones: `true`,
+    /// `false`, or each once.
     #[serde(default = "only_compressed")]
     pub certificate_compressions: Vec<bool>,
-    /// Those of `certificates` that are files.
+    /// The files of those `certificates` that are chains of the user's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chains: Vec<Chain>,
-    /// Whether setting a connection up is measured.
+    /// Set-up of the connection: measured with the transfer (`cold`), or done before it (`warm`).
     pub connections: Vec<Connection>,
-    /// What the link is like beside what the axes below say.
+    /// Settings of the link beside those of the axes below.
     #[serde(default = "only_plain")]
     pub links: Vec<LinkWords>,
     /// Rates of the link, the same in both directions.
     pub rates: Vec<Rate>,
-    /// What waits at the link before packets are dropped.
+    /// Room for packets that wait at the link; those beyond it are dropped.
     pub queues: Vec<QueueLimit>,
     /// Share of packets lost at random in each direction.
     pub losses: Vec<Ratio>,
     /// Sizes of the object that is fetched, in body bytes; of a page, its sum.
     pub sizes: Vec<DataSize>,
-    /// One-way delays, applied in both directions: the path's RTT is at least twice this.
+    /// Delays of each direction: the path's RTT is at least twice this.
     #[serde(with = "durations")]
     pub delays: Vec<Duration>,
     /// The protocols compared; the first is the one that the others are held against.
@@ -119,18 +121,18 @@ pub struct Plan {
     pub apart: Vec<Duration>,
     /// True if the first protocol is also held against itself: what differs then is noise.
     pub null_arm: bool,
-    /// What a transfer fetches.
+    /// The requests of a transfer, and the time of it that is compared.
     pub scenario: Scenario,
     /// The largest IP packet on the link, in bytes.
     #[serde(default = "ethernet_mtu")]
     pub mtu: u16,
-    /// How often each cell is measured with each protocol, at most.
+    /// Number of times that each cell is measured with each protocol, at most.
     pub pairs: u32,
-    /// How a cell may do with fewer pairs; `None`: it has them all.
+    /// The rule by which a cell may do with fewer pairs; `None`: it has them all.
     pub stopping: Option<Stopping>,
-    /// Which cell is measured next.
+    /// The order in which cells are measured.
     pub sampling: Sampling,
-    /// How many transfers over slow links are made at once.
+    /// The number of transfers over slow links that are made at once.
     #[serde(default)]
     pub side_by_side: SideBySide,
     /// Processors and priority of what takes part in a transfer.
@@ -144,37 +146,39 @@ pub struct Plan {
     pub timeout: TimeOut,
 }
 
-/// One of the ways in which each cell is measured.
+/// A way in which each cell is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Arm {
     /// The protocol asked for; of a policy the one that it offers everybody, or HTTP/3 where it chooses.
     pub protocol: Protocol,
-    /// True if it is the first arm once more.
+    /// True if the arm is the first arm once more.
     pub null_arm: bool,
     /// The server's policy, where policies are compared.
     pub policy: Option<Policy>,
 }
 
 words! {
-    /// Which cell is measured next.
+    /// The choice of the cell that is measured next.
     Sampling, "a way of sampling" {
-        /// Each in every block, in random order.
+        /// Each cell in every block, in random order.
         Grid = "grid",
-        /// The one whose winner is least sure, so that the line of equal times is found with few
+        /// The cell whose winner is least sure, so that the line of equal times is found with few
         /// transfers.
         Adaptive = "adaptive",
     }
 }
 
-/// When a cell is known well enough: looked at after fixed numbers of pairs, and never between.
+/// The rule by which a cell is known well enough. It is applied after fixed numbers of pairs, and
+/// never between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stopping {
     /// Pairs at the first look.
     pub least_pairs: u32,
-    /// How many looks; the last is at the plan's `pairs`.
+    /// Number of looks; the last is at the plan's `pairs`.
     pub looks: u32,
-    /// It is known when half its interval's width is at most this, or when the interval lies
-    /// outside of the band within which protocols count as equal, or inside.
+    /// Half the width of an interval at which a cell is known, as a share of the time. It is also
+    /// known when its interval lies outside of the band within which protocols count as equal, or
+    /// inside.
     pub half_width: Ratio,
 }
 
@@ -288,7 +292,7 @@ impl Plan {
         self.cell_count().saturating_mul(of_a_cell)
     }
 
-    /// What the client does for a transfer in `cell` over `protocol`.
+    /// The requests that the client makes for a transfer in `cell` over `protocol`.
     #[must_use]
     pub fn visit(&self, cell: &Cell, protocol: Protocol) -> Visit {
         let (client, connection) = (cell.client, cell.connection);
@@ -319,7 +323,7 @@ impl Plan {
         (!records.is_empty()).then(|| times.sum::<Option<u64>>())?
     }
 
-    /// The same plan, but for which cell is measured next.
+    /// The same plan with another order in which cells are measured.
     ///
     /// # Errors
     /// The plan can't be sampled like that.
@@ -336,7 +340,7 @@ impl Plan {
         Self { delays, ..self }.check()
     }
 
-    /// The same plan, but for how many transfers are made at once.
+    /// The same plan with another number of transfers that are made at once.
     #[must_use]
     pub fn at_once(self, side_by_side: SideBySide) -> Self {
         Self {
@@ -345,7 +349,7 @@ impl Plan {
         }
     }
 
-    /// What the link of `cell` is like beside the axes.
+    /// The settings of the link of `cell` beside the axes.
     ///
     /// # Panics
     /// The cell is not of this plan.
@@ -356,7 +360,7 @@ impl Plan {
         found.expect("a cell's link is one of its plan's")
     }
 
-    /// What is known of a chain of the plan; `None` of one that rows alone name.
+    /// The plan's chain of that name; `None` of one that rows alone name.
     #[must_use]
     pub fn chain(&self, name: ChainName) -> Option<&Chain> {
         self.chains.iter().find(|chain| chain.name == name)
@@ -408,27 +412,27 @@ fn product(lengths: &[usize]) -> u64 {
     })
 }
 
-/// The first window of plans that could not say another.
+/// The first window of plans of a version that could not state another.
 fn only_ten() -> Vec<InitialWindow> {
     vec![InitialWindow::default()]
 }
 
-/// The certificate of plans that could not say another.
+/// The certificate of plans of a version that could not state another.
 fn only_ecdsa() -> Vec<Certificate> {
     vec![Certificate::ECDSA]
 }
 
-/// Whether certificates are compressed in plans that could not say it.
+/// The certificate compression of plans of a version that could not state it.
 fn only_compressed() -> Vec<bool> {
     vec![true]
 }
 
-/// The link of plans that could not say another.
+/// The link of plans of a version that could not state another.
 fn only_plain() -> Vec<LinkWords> {
     vec![LinkWords::plain()]
 }
 
-/// The MTU of plans that could not say another.
+/// The MTU of plans of a version that could not state another.
 fn ethernet_mtu() -> u16 {
     DEFAULT_MTU
 }

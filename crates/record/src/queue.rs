@@ -7,20 +7,20 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// How much waits at the link before packets are dropped. Text form: `64KB`, `50packets`, `30ms`,
-/// `default`, `unlimited` (`none`, as `altway emulate` says it, is read too).
+/// Room for packets that wait at the link; those beyond it are dropped. Text form: `64KB`,
+/// `50packets`, `30ms`, `default`, `unlimited` (`none`, as `altway emulate` says it, is read too).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum QueueLimit {
-    /// What the link takes for its rate when nothing is said: 100 ms of it, at least 64 KiB.
+    /// The room that the link has by default: 100 ms at its rate, at least 64 KiB.
     #[default]
     Default,
-    /// So many bytes.
+    /// Room for a number of bytes.
     Bytes(DataSize),
-    /// So many packets, whatever their size.
+    /// Room for a number of packets, whatever their size.
     Packets(u32),
-    /// As many bytes as the rate passes in that time.
+    /// Room for the bytes that the rate passes in a time.
     Time(Duration),
-    /// Nothing is dropped for want of room.
+    /// Room without a limit: no packet is dropped for want of it.
     Unlimited,
 }
 

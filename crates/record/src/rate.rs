@@ -11,9 +11,9 @@ use std::str::FromStr;
 /// Ordered by speed: no limit is the fastest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rate {
-    /// At most this much per second.
+    /// A rate of at most so many bits per second.
     Limited(Bandwidth),
-    /// As fast as the machine forwards.
+    /// A rate as fast as the machine forwards.
     Unlimited,
 }
 

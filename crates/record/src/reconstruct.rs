@@ -18,11 +18,11 @@ const MAX_CELLS: usize = 100_000;
 /// Sessions of a client beyond its first, at most: a visit has no more.
 const MAX_FURTHER_SESSIONS: u32 = 999;
 
-/// Why rows alone make no run.
+/// Reasons for which rows alone make no run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReconstructError {
-    /// There is no row.
+    /// A file without rows.
     #[error("it has no rows")]
     Empty,
     /// The conditions have so little in common that a matrix of them would be too large.
@@ -183,7 +183,8 @@ fn apart(samples: &[Sample]) -> Vec<Duration> {
     vec![Duration::ZERO; sessions.min(MAX_FURTHER_SESSIONS) as usize]
 }
 
-/// One request is a download; several are taken for a page, with the sizes that a transfer had.
+/// The scenario of the rows: one request is a download; several are taken for a page, with the
+/// sizes that a transfer had.
 fn scenario(samples: &[Sample]) -> Scenario {
     let several = |sample: &&Sample| sample.requests > 1 && sample.valid && sample.session == 0;
     let Some(first) = transfers(samples).find(several) else {

@@ -12,7 +12,7 @@ pub struct ReferenceRow {
     pub topology: Topology,
     /// Rate of the link; empty without limit.
     pub rate_bps: Option<u64>,
-    /// One-way delay.
+    /// Delay of each direction.
     pub delay_us: u64,
     /// Loss configured in each direction, in parts per billion; 0 when the file does not say it.
     #[serde(default)]
@@ -29,7 +29,7 @@ pub struct ReferenceRow {
     pub mean_us: Option<f64>,
 }
 
-/// Why a file of reference figures can't be read.
+/// Reasons for which a file of reference figures can't be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReferenceError {
@@ -38,10 +38,10 @@ pub enum ReferenceError {
     Row {
         /// Line in the file, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The fault of the row, in a sentence.
         reason: String,
     },
-    /// It is no CSV.
+    /// A text that is no CSV.
     #[error("it is no table")]
     Csv(#[from] csv::Error),
     /// No row has a time.

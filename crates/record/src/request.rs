@@ -1,9 +1,9 @@
-//! What a client measured of one request.
+//! The times and sizes that a client measured of one request.
 
 use crate::Protocol;
 use serde::{Deserialize, Serialize};
 
-/// One request as its client saw it: a row of `altway load --csv`, an element of `--json`.
+/// A request as its client saw it: a row of `altway load --csv`, an element of `--json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestRecord {
     /// Ordinal of the connection in the run, from 0.
@@ -18,13 +18,13 @@ pub struct RequestRecord {
     pub protocol_used: Option<Protocol>,
     /// Time at which the request was to be sent, since the run began.
     pub start_us: u64,
-    /// From opening the socket to the end of the TLS or QUIC handshake; only on the request that
-    /// opened its connection.
+    /// Time from opening the socket to the end of the TLS or QUIC handshake; only on the request
+    /// that opened its connection.
     pub connect_us: Option<u64>,
-    /// From the start (connection set-up included) to the first byte of the response's header.
+    /// Time from the start (connection set-up included) to the first byte of the response's header.
     pub first_byte_us: Option<u64>,
-    /// From the start (connection set-up included) to the last byte of the response's body, or to
-    /// the error.
+    /// Time from the start (connection set-up included) to the last byte of the response's body, or
+    /// to the error.
     pub total_us: u64,
     /// Bytes of the response's body.
     pub bytes: u64,
@@ -36,6 +36,6 @@ pub struct RequestRecord {
     /// host and port; 0 when it takes the offer back, `None` when it says nothing of it.
     #[serde(default)]
     pub alt_svc_ma_s: Option<u64>,
-    /// Why the request failed; `None` when it did not.
+    /// The reason for which the request failed; `None` when it did not.
     pub error: Option<String>,
 }

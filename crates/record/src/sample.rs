@@ -1,4 +1,4 @@
-//! One measured request, and the CSV file that holds them.
+//! A measured request, and the CSV file that holds them.
 
 use crate::damage::{self, Damage};
 use crate::{
@@ -9,7 +9,7 @@ use altway_units::{Bandwidth, DataSize, Ratio};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// One request of a run: a row of `samples.csv`. Every column's name carries its unit.
+/// A request of a run: a row of `samples.csv`. Every column's name carries its unit.
 ///
 /// A transfer of the scenario `download` over a cold connection is one request; others are several,
 /// whose rows follow each other with the same `ordinal`. What is said of the transfer as a whole
@@ -59,13 +59,13 @@ pub struct Sample {
     /// The certificate that the server showed.
     #[serde(default)]
     pub certificate: Certificate,
-    /// Whether the server compressed its certificates for clients that read it (RFC 8879).
+    /// True if the server compressed its certificates for clients that read it (RFC 8879).
     #[serde(default = "crate::yes")]
     pub certificate_compression: bool,
-    /// Whether the transfer includes setting its connection up.
+    /// Set-up of the connection: measured with the transfer (`cold`), or done before it (`warm`).
     #[serde(default)]
     pub connection: Connection,
-    /// What the link was like beside rate, delay, loss and queue: a name in the plan's `links`.
+    /// The link's settings beside its rate, delay, loss and queue: a name in the plan's `links`.
     #[serde(default)]
     pub link: LinkName,
     /// Room for waiting packets.
@@ -73,7 +73,7 @@ pub struct Sample {
     pub queue: QueueLimit,
     /// Rate of the link; empty without limit.
     pub rate_bps: Option<u64>,
-    /// One-way delay in both directions.
+    /// Delay of each direction.
     pub delay_us: u64,
     /// Loss configured in each direction, in parts per billion.
     pub loss_ppb: u32,
@@ -89,9 +89,9 @@ pub struct Sample {
     /// Socket call to the end of the TLS or QUIC handshake; only where the request opened its
     /// connection.
     pub connect_us: Option<u64>,
-    /// From when it was due to the first byte of the response.
+    /// Time from the request's due time to the first byte of the response.
     pub first_byte_us: Option<u64>,
-    /// From when it was due to the last byte of the body.
+    /// Time from the request's due time to the last byte of the body.
     pub total_us: Option<u64>,
     /// The time of the whole transfer that is compared; what it is depends on the scenario.
     #[serde(default)]
@@ -100,17 +100,17 @@ pub struct Sample {
     pub body_bytes: u64,
     /// Packets that entered the link from the client.
     pub up_packets: u64,
-    /// Of these, lost at random.
+    /// Packets from the client that the link lost at random.
     pub up_lost_packets: u64,
-    /// Of these, dropped by the full queue.
+    /// Packets from the client that the full queue dropped.
     pub up_queue_dropped_packets: u64,
     /// Packets that entered the link from the server.
     pub down_packets: u64,
-    /// Of these, lost at random.
+    /// Packets from the server that the link lost at random.
     pub down_lost_packets: u64,
-    /// Of these, dropped by the full queue.
+    /// Packets from the server that the full queue dropped.
     pub down_queue_dropped_packets: u64,
-    /// Most bytes that waited at the link towards the client.
+    /// The most bytes that waited at the link towards the client.
     pub down_backlog_max_bytes: u64,
     /// Packets that CoDel dropped, both directions.
     #[serde(default)]
@@ -127,7 +127,8 @@ pub struct Sample {
     /// Transfers that were under way beside this one when it began.
     #[serde(default)]
     pub beside: u32,
-    /// How late the link released packets: 99th percentile; `None` where nobody can measure it.
+    /// Time by which the link released packets late: 99th percentile; `None` where nobody can
+    /// measure it.
     pub lateness_us_p99: Option<f64>,
     /// Packets dropped where the link could not see it; more than 0 makes the transfer invalid.
     pub hidden_drops_packets: u64,
@@ -155,7 +156,7 @@ pub struct Sample {
     pub alt_svc_ma_s: Option<u64>,
     /// True if the transfer counts.
     pub valid: bool,
-    /// Why it does not; empty when it does.
+    /// The reason for which the transfer does not count; empty when it does.
     pub fault: String,
 }
 
@@ -203,11 +204,11 @@ fn one() -> u32 {
     1
 }
 
-/// Why a samples file can't be read.
+/// Reasons for which a samples file can't be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SampleError {
-    /// A row that is none, and where.
+    /// A row that can't be read, and its place.
     #[error("it is damaged at {0}")]
     Damaged(Damage),
     /// A text that is no CSV.
@@ -225,7 +226,7 @@ reordered_packets,corrupted_packets,beside,lateness_us_p99,hidden_drops_packets,
 client_involuntary_switches,server_involuntary_switches,client_cpu_us,server_cpu_us,policy,session,\
 alt_svc_ma_s,valid,fault\n";
 
-/// One line of `samples.csv`, with its line end.
+/// A line of `samples.csv`, with its line end.
 ///
 /// # Panics
 /// Never: a sample is flat, and writing to memory does not fail.
@@ -280,7 +281,7 @@ pub fn read_whole(text: &str) -> Result<(Vec<Sample>, usize), SampleError> {
     Ok((samples, length))
 }
 
-/// One row of each transfer: its first.
+/// The first row of each transfer.
 pub fn transfers(samples: &[Sample]) -> impl Iterator<Item = &Sample> {
     samples.iter().filter(|sample| sample.request == 0)
 }

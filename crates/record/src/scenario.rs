@@ -1,4 +1,4 @@
-//! What one transfer fetches, and which time of it is compared.
+//! The requests of one transfer, and the time of it that is compared.
 
 use crate::visit::{After, Visit, VisitRequest};
 use crate::{Client, Connection, Protocol, RequestRecord};
@@ -20,12 +20,12 @@ pub const LEAST_IMAGE: DataSize = DataSize::from_bytes(100);
 /// The object that opens a warm connection.
 pub const OPENER_SIZE: DataSize = DataSize::from_bytes(125);
 
-/// What a browser or an app does at once.
+/// Requests that a browser or an app makes at once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum Scenario {
-    /// One object; of browsers a page of [`OPENER_SIZE`] that names it. Compared: its time, or the
-    /// page's.
+    /// A single object; of browsers a page of [`OPENER_SIZE`] that names it. Compared: its time, or
+    /// the page's.
     #[default]
     Download,
     /// A page: HTML, and when it has come its objects, all at once. Compared: from the start to the
@@ -61,7 +61,7 @@ pub struct Mixed {
 /// A returning client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repeat {
-    /// How often it comes, the first time included.
+    /// Number of visits, the first included.
     pub visits: u32,
     /// True if requests of HTTP/3 leave with the first packets where a session allows it.
     pub early_data: bool,
@@ -100,7 +100,7 @@ pub fn object_path(size: DataSize) -> String {
     format!("/{}.bin", size.as_bytes())
 }
 
-/// What a browser opens a connection with: a page of [`OPENER_SIZE`] that names nothing.
+/// The page that a browser opens a connection with: of [`OPENER_SIZE`], and naming nothing.
 const OPENER: Page = Page {
     html: OPENER_SIZE,
     objects: Vec::new(),
@@ -181,7 +181,7 @@ impl Scenario {
         page.into_iter().chain([OPENER]).collect()
     }
 
-    /// What `client` does for a transfer of `size` over `protocol`.
+    /// The requests that `client` makes for a transfer of `size` over `protocol`.
     #[must_use]
     pub fn visit(
         &self,
@@ -241,8 +241,8 @@ fn page_visit(page: &Page) -> Visit {
     Visit::of(requests)
 }
 
-/// What is urgent goes before what is not (RFC 9218): thus what the small ones wait for is what was
-/// already on its way, not their turn.
+/// The visit of a mixed transfer. Urgent objects go before the others (RFC 9218): thus the small
+/// ones wait for bytes that were already on their way, not for their turn.
 fn mixed_visit(mixed: Mixed, size: DataSize) -> Visit {
     let large = VisitRequest {
         priority: Some("u=5, i".into()),

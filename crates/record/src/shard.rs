@@ -32,13 +32,13 @@ impl Shard {
         (1..=of).contains(&part).then_some(Self { part, of })
     }
 
-    /// Which part, from 1.
+    /// Ordinal of the part, from 1.
     #[must_use]
     pub fn part(self) -> u32 {
         self.part
     }
 
-    /// Of how many.
+    /// Number of parts that the plan has.
     #[must_use]
     pub fn of(self) -> u32 {
         self.of

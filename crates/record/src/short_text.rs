@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// At most `MOST` bytes of text, `MOST` up to 255.
+/// A text of at most `MOST` bytes, `MOST` up to 255.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ShortText<const MOST: usize> {
     /// 0 behind the text, so that texts are ordered as strings are.

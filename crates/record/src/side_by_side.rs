@@ -1,20 +1,20 @@
-//! How many transfers a run makes at once.
+//! The number of transfers that a run makes at once.
 
 use crate::words::text_in_files;
 use altway_document::nearest;
 use std::fmt;
 use std::str::FromStr;
 
-/// How many transfers over slow links a run makes at once, each over links of its own. Text form:
-/// `off`, `auto`, or a number.
+/// The number of transfers over slow links that a run makes at once, each over links of its own.
+/// Text form: `off`, `auto`, or a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum SideBySide {
-    /// One.
+    /// A single transfer.
     #[default]
     Off,
-    /// As many as the machine's processors allow.
+    /// As many transfers as the machine's processors allow.
     Auto,
-    /// At most so many, from 2 to [`Self::MOST`].
+    /// At most so many transfers, from 2 to [`Self::MOST`].
     AtMost(u8),
 }
 
@@ -23,7 +23,7 @@ impl SideBySide {
     pub const MOST: u8 = 32;
 }
 
-/// A text that says not how many.
+/// A text that is no number of transfers.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{found}` is not how many transfers are made at once: expected off, auto or 1 to {most}{suggestion}", most = SideBySide::MOST)]
 pub struct BadSideBySide {

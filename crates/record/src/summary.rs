@@ -1,4 +1,4 @@
-//! What a run says about each cell: the rows of `summary.csv`.
+//! The statistics of a run for each cell: the rows of `summary.csv`.
 
 use crate::{
     Certificate, Client, Congestion, Connection, InitialWindow, LinkName, Protocol, QueueLimit,
@@ -6,7 +6,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// One protocol in one cell, described, and held against the plan's first protocol.
+/// The statistics of a protocol in a cell, and its comparison with the plan's first protocol.
 ///
 /// A column is empty when nothing was measured for it. The comparison's columns are empty on the
 /// first protocol's own rows. A difference is exp(log-ratio) − 1 in per cent: −10 means that this
@@ -29,18 +29,18 @@ pub struct SummaryRow {
     /// The certificate that the server showed.
     #[serde(default)]
     pub certificate: Certificate,
-    /// Whether the server compressed its certificates for clients that read it.
+    /// True if the server compressed its certificates for clients that read it (RFC 8879).
     #[serde(default = "crate::yes")]
     pub certificate_compression: bool,
-    /// Whether setting a connection up is in the times.
+    /// Set-up of the connection: measured with the transfer (`cold`), or done before it (`warm`).
     pub connection: Connection,
-    /// What the link was like beside rate, delay, loss and queue: a name in the plan's `links`.
+    /// The link's settings beside its rate, delay, loss and queue: a name in the plan's `links`.
     pub link: LinkName,
     /// Room for waiting packets.
     pub queue: QueueLimit,
     /// Rate of the link; empty without limit.
     pub rate_bps: Option<u64>,
-    /// One-way delay.
+    /// Delay of each direction.
     pub delay_us: u64,
     /// Loss configured in each direction, in parts per billion.
     pub loss_ppb: u32,
@@ -70,7 +70,8 @@ pub struct SummaryRow {
     /// Lower end of its 95 % interval, which rests on ranks alone.
     #[serde(default)]
     pub p99_low_us: Option<f64>,
-    /// Upper end; empty below 368 transfers, of which the slowest may lie below the percentile.
+    /// Upper end of the interval; empty below 368 transfers, of which the slowest may lie below the
+    /// percentile.
     #[serde(default)]
     pub p99_high_us: Option<f64>,
     /// Standard deviation of the sample.
@@ -89,7 +90,7 @@ pub struct SummaryRow {
     pub difference_low_percent: Option<f64>,
     /// Upper end of its 95 % interval.
     pub difference_high_percent: Option<f64>,
-    /// How that interval was made: `bootstrap` of fewer than 12 pairs, `signed-rank`, or `looks`,
+    /// The method of that interval: `bootstrap` of fewer than 12 pairs, `signed-rank`, or `looks`,
     /// which is wide enough for all looks of a plan's rule for stopping.
     #[serde(default)]
     pub interval: Option<String>,
@@ -97,7 +98,7 @@ pub struct SummaryRow {
     pub gain_percent: Option<f64>,
     /// Wilcoxon signed-rank p, two-sided.
     pub p: Option<f64>,
-    /// The same after Benjamini–Hochberg over the whole run.
+    /// The p-value after Benjamini–Hochberg over the whole run.
     pub p_adjusted: Option<f64>,
     /// Share of pairs in which this protocol was faster; ties count half.
     pub probability_faster: Option<f64>,

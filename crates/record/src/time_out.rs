@@ -1,4 +1,4 @@
-//! How long a plan lets a request take.
+//! The time that a plan lets a request take.
 
 use crate::words::text_in_files;
 use altway_units::duration;
@@ -6,17 +6,17 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// How long a request may take, or of browsers a page, before its transfer counts as failed. Text form:
-/// `auto`, or a time.
+/// The time that a request may take, or of browsers a page, before its transfer counts as failed. Text
+/// form: `auto`, or a time.
 ///
 /// A time-out takes the slowest transfers away, and those of one protocol more than those of the other,
 /// where it is within what a transfer may honestly take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum TimeOut {
-    /// So much more than the link needs that only what is broken takes longer; it depends on the cell.
+    /// A time by the cell, so far beyond what its link needs that only broken transfers take longer.
     #[default]
     Auto,
-    /// The same over every link.
+    /// The same time over every link.
     After(Duration),
 }
 

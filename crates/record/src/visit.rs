@@ -1,4 +1,4 @@
-//! What a client fetches in one go: the file that `altway load --visit` reads.
+//! The requests that a client makes in one go: the file that `altway load --visit` reads.
 
 use altway_units::DataSize;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ pub const MAX_VISIT_REQUESTS: usize = 2_000;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Visit {
-    /// What is fetched; a request's place here is its item.
+    /// The requests; the place of one in this list is its item.
     pub requests: Vec<VisitRequest>,
     /// True if each request has a connection of its own, after the one before has ended, and
     /// resumes its TLS session; else all share one (HTTP/1.1: up to six).
@@ -25,7 +25,7 @@ pub struct Visit {
     /// HTTP/3, and only those after it go over HTTP/3; only with new connections.
     #[serde(default)]
     pub learn_http3: bool,
-    /// Whether all of it is done again by a client that comes back; not with new connections.
+    /// Sessions in which a client comes back and does all of it again; not with new connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sessions: Option<Sessions>,
 }
@@ -44,7 +44,7 @@ pub struct Sessions {
     pub apart_ms: Vec<u64>,
 }
 
-/// One request of a visit.
+/// A request of a visit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VisitRequest {
@@ -52,7 +52,7 @@ pub struct VisitRequest {
     pub path: String,
     /// Bytes that the answer's body must have.
     pub size_bytes: u64,
-    /// What it waits for; without it, nothing.
+    /// The event that the request waits for; without it, none.
     #[serde(default)]
     pub after: Option<After>,
     /// Value of its `priority` field (RFC 9218); without it there is none.
@@ -60,7 +60,7 @@ pub struct VisitRequest {
     pub priority: Option<String>,
 }
 
-/// What a request waits for, by the item of an earlier one.
+/// The event that a request waits for, by the item of an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum After {
@@ -70,17 +70,17 @@ pub enum After {
     EndOf(u32),
 }
 
-/// Why a visit can't be made.
+/// Reasons for which a visit can't be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VisitError {
-    /// It has no requests, or too many.
+    /// A visit without requests, or with too many.
     #[error("a visit has {0} requests: expected 1 to {MAX_VISIT_REQUESTS}")]
     Count(usize),
     /// A request waits for itself or a later one, and so for ever.
     #[error("request {0} of the visit waits for one that does not come before it")]
     Order(usize),
-    /// What only new connections have.
+    /// A setting that only visits with new connections have.
     #[error("early data and learning HTTP/3 need new connections")]
     OneConnection,
     /// Sessions say themselves which connections there are.
@@ -89,7 +89,7 @@ pub enum VisitError {
 }
 
 impl VisitRequest {
-    /// One that waits for nothing.
+    /// A request that waits for nothing.
     #[must_use]
     pub fn new(path: String, size: DataSize) -> Self {
         Self {

@@ -19,7 +19,7 @@ macro_rules! words {
 }
 pub(crate) use words;
 
-/// Has a type stand in files as its text form: what `Display` writes and `FromStr` reads.
+/// Gives a type the serde form of its text: what `Display` writes and `FromStr` reads.
 macro_rules! text_in_files {
     ($name:ident) => {
         impl ::serde::Serialize for $name {

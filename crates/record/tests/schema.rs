@@ -19,8 +19,8 @@ fn schema(name: &str) -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// What a schema has against a value: of JSON Schema as much as the committed ones use. A word that
-/// is none of these fails the test, lest it say nothing.
+/// The faults that a schema finds in a value, by as much of JSON Schema as the committed ones use.
+/// A keyword that is none of these fails the test, so that none is passed over.
 fn faults(schema: &Value, value: &Value) -> Vec<String> {
     check(schema, schema, value, "")
 }
@@ -246,7 +246,7 @@ fn columns(name: &str) -> Vec<(String, String)> {
     fields.iter().map(column).collect()
 }
 
-/// Whether a field that is not empty has the type that its column says.
+/// Returns whether a field that is not empty has the type that its column states.
 fn fits(field: &str, kind: &str) -> bool {
     match kind {
         "integer" => field.parse::<i64>().is_ok() || field.parse::<u64>().is_ok(),

@@ -40,7 +40,7 @@ impl Sources {
         }
     }
 
-    /// Whether certificates are compressed: once yes, once no at most.
+    /// The values of certificate compression in a plan: `true`, `false`, or each once.
     pub(super) fn certificate_compressions(
         &self,
         typed: Option<OneOrMany<bool>>,
@@ -67,7 +67,8 @@ impl Sources {
     }
 }
 
-/// Words have neither.
+/// Returns whether a text names a file: it has a dot or a slash, and the words for certificates
+/// have neither.
 fn is_file(text: &str) -> bool {
     text.contains(['.', '/'])
 }

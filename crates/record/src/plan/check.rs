@@ -1,4 +1,4 @@
-//! What a plan may not ask for: values that can't be, and those that don't go together.
+//! The check of a plan: values that can't be, and values that don't go together.
 
 use super::{
     LEAST_MTU, MAX_ENVIRONMENTS, MAX_PAIRS, MAX_TRANSFERS, MAX_WARM_UPS, Plan, PlanError, Sampling,

@@ -1,25 +1,26 @@
-//! Why a text is no plan.
+//! Reasons for which a text is no plan.
 
 use super::{MAX_PAIRS, MAX_TRANSFERS};
 use crate::AxisError;
 use altway_document::Place;
 
-/// Why a text is no plan.
+/// Reasons for which a text is no plan.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// Not TOML, or a value of the wrong type; the message names line and column.
+    /// A text that is not TOML, or a value of the wrong type; the message names line and column.
     #[error("{}{}", in_file(.file.as_ref()), .fault.to_string().trim_end())]
     Toml {
         /// The included file that it stands in; `None`: the plan itself.
         file: Option<String>,
-        /// What is wrong. Not the error's source, or it would be told twice.
+        /// The fault that TOML's reader found. It is not the error's source, or it would be printed
+        /// twice.
         fault: Box<toml::de::Error>,
     },
     /// A key that no plan has.
     #[error("{place}: unknown key `{key}`{}", suggestion(.nearest.as_ref()))]
     UnknownKey {
-        /// What was found.
+        /// The key found.
         key: String,
         /// The place.
         place: Place,
@@ -36,7 +37,7 @@ pub enum PlanError {
         key: &'static str,
         /// The place.
         place: Place,
-        /// What is wrong with it. Not the error's source, or it would be told twice.
+        /// The fault of the value. It is not the error's source, or it would be printed twice.
         fault: AxisError,
     },
     /// Delays that were given beside the plan and can't be.
@@ -49,7 +50,7 @@ pub enum PlanError {
         key: String,
         /// The place.
         place: Place,
-        /// What is wrong with it.
+        /// The fault of the value, in a sentence.
         reason: String,
     },
     /// A file that the plan names can't be had.
@@ -59,7 +60,7 @@ pub enum PlanError {
         key: &'static str,
         /// The place.
         place: Place,
-        /// Why.
+        /// The reason, in a sentence.
         reason: String,
     },
     /// A name that makes no good folder.
@@ -73,15 +74,15 @@ pub enum PlanError {
     /// The matrix is too large.
     #[error("the plan asks for {0} transfers: expected at most {MAX_TRANSFERS}")]
     TooLarge(u64),
-    /// Nothing can be fetched.
+    /// An object without a byte, which can't be fetched.
     #[error("`size` holds an object of 0 bytes")]
     EmptyObject,
     /// Values that are good each by itself but not together.
     #[error("{what}")]
     Impossible {
-        /// What does not go together, in a sentence.
+        /// The values that don't go together, in a sentence.
         what: String,
-        /// What to do instead.
+        /// Advice on what to write instead.
         hint: String,
     },
 }

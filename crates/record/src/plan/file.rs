@@ -18,8 +18,8 @@ use std::time::Duration;
 /// Number of files that a plan may include, those that they include counted.
 pub const MAX_INCLUDES: usize = 16;
 
-/// Before the second session the shortest offers still hold; before the third they have run out, and long
-/// ones have not.
+/// Times between the sessions of a client: before the second session the shortest offers still hold;
+/// before the third they have run out, and long ones have not.
 const APART: [&str; 2] = ["10s", "1h"];
 
 /// The keys of a plan.
