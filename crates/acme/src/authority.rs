@@ -20,7 +20,7 @@ const ATTEMPTS: u32 = 8;
 /// The time to the next question for the time of renewal where there is no answer (RFC 9773 section 4.3.3).
 const ASK_AGAIN: Duration = Duration::from_secs(6 * 3_600);
 
-/// The same where the authority does not know of such questions.
+/// The time to the next such question at an authority that does not know of them.
 const ASK_RARELY: Duration = Duration::from_secs(86_400);
 
 /// The longest text of a failure, in characters: it comes from the authority, and is shown.
@@ -30,15 +30,16 @@ const MAX_MESSAGE: usize = 500;
 pub(crate) struct Authority {
     pub(crate) settings: Settings,
     pub(crate) folder: Folder,
-    /// Asked for names that come at run time; `None`: none is had.
+    /// The question for names that come at run time; `None`: no name is had on demand.
     pub(crate) program: Option<Program>,
     client: Client,
-    /// `None` until it is needed, and after a failure: the directory is then read again.
+    /// The account; `None` until it is needed, and after a failure: the directory is then read
+    /// again.
     account: Mutex<Option<Account>>,
 }
 
 impl Authority {
-    /// Asks nothing yet.
+    /// Makes an authority without asking it anything.
     pub(crate) fn new(settings: Settings) -> Result<Self, Error> {
         let client = Client::new(settings.roots.as_deref(), &settings.user_agent)?;
         let asking = settings.on_demand.as_ref();
@@ -103,7 +104,8 @@ impl Authority {
         }
     }
 
-    /// Has the authority told of another address for mail soon, if there is an account.
+    /// Tells the authority of another address for mail, if there is an account. A failure is logged, and it
+    /// is tried again later.
     pub(crate) async fn contact_changed(&self) {
         if self.folder.account().is_file()
             && let Err(failure) = self.account().await
@@ -155,7 +157,8 @@ impl Authority {
         })
     }
 
-    /// Does away with what the account is known by if the authority does not know it, and has its directory read again.
+    /// Drops the account from memory after a failure of authority or account, so that both are read again. An account
+    /// that the authority does not know is set aside in the folder.
     pub(crate) async fn look_again(&self, failure: &Failure) {
         if !matches!(failure.cause, Cause::Authority | Cause::Account) {
             return;
@@ -285,7 +288,7 @@ pub(crate) fn of_problem(problem: &Problem, heard: Heard) -> Failure {
     }
 }
 
-/// Something of this machine that failed: the disk, say.
+/// A failure of this machine, of the disk for instance.
 pub(crate) fn own_fault(error: &dyn std::error::Error) -> Failure {
     let message = match error.source() {
         Some(source) => format!("{error}: {source}"),

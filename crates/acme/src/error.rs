@@ -18,7 +18,7 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// Another process has the folder.
+    /// The folder is in use by another process.
     #[error("the folder `{folder}` of ACME is in use by another process{}", of(holder.as_ref()))]
     InUse {
         /// The folder.
@@ -35,7 +35,7 @@ pub enum Error {
         #[source]
         source: rustls::pki_types::pem::Error,
     },
-    /// There is no root to believe.
+    /// The place of the trusted roots has none.
     #[error("there is no root certificate in {place}, so no directory of ACME can be believed")]
     NoRoots {
         /// The place that was looked at.
@@ -47,7 +47,7 @@ pub enum Error {
         /// The text.
         url: String,
     },
-    /// Another folder is named while the process runs.
+    /// The folder is another one than the process has had so far.
     #[error("the folder of ACME is `{folder}` as long as this process runs")]
     OtherFolder {
         /// The folder that the process has.
@@ -56,7 +56,7 @@ pub enum Error {
     /// TLS can't be set up.
     #[error("TLS to the directory of ACME can't be set up")]
     Tls(#[source] rustls::Error),
-    /// There is no thread to be had.
+    /// The system has no thread to give.
     #[error("cannot start the thread that gets certificates")]
     Thread(#[source] io::Error),
 }

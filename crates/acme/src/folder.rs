@@ -78,7 +78,7 @@ impl Folder {
         &self.root
     }
 
-    /// Does away with all that there is of a name.
+    /// Deletes all that the folder has of a name.
     pub(crate) fn forget(&self, name: &str) {
         let folder = self.of_name(name);
         if let Err(error) = fs::remove_dir_all(&folder)

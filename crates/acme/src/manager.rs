@@ -17,7 +17,7 @@ use work::Work;
 /// The time between two attempts at a lock that another process has.
 const LOCK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Something that an operator may want to know.
+/// An event that an operator may want to know of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -28,7 +28,7 @@ pub enum Event {
         /// Validity of the certificate.
         validity: Validity,
     },
-    /// Something has failed, and is tried again.
+    /// A task has failed, and is tried again.
     Failed {
         /// The name that it was about.
         name: String,
@@ -44,7 +44,7 @@ pub enum Event {
         /// Names that nobody uses any more, whose certificates are gone.
         forgotten: Vec<String>,
     },
-    /// Another process has the folder, and is waited for.
+    /// The folder is in use by another process, and is waited for.
     Waiting {
         /// Process number of the holder.
         holder: Option<u32>,
@@ -114,7 +114,7 @@ impl Manager {
         })
     }
 
-    /// Reads what other settings name. Changes nothing yet.
+    /// Reads what other settings name, and changes nothing yet.
     ///
     /// # Errors
     /// The roots or the URL of the question can't be used, or the folder is another one ([`Error::OtherFolder`]).
@@ -157,7 +157,7 @@ impl Manager {
 /// A folder that is ready to be ordered into.
 pub struct Opened {
     authority: Authority,
-    /// `None`: another process has it.
+    /// The lock on the folder; `None`: another process has it.
     lock: Option<Lock>,
     holder: Option<u32>,
     on_demand: OnDemand,

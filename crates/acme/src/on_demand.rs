@@ -43,7 +43,7 @@ impl fmt::Debug for OnDemand {
 }
 
 impl OnDemand {
-    /// Has these names be had on demand from now on; `None`: none.
+    /// Replaces the test of names that are had on demand from now on; `None`: none is.
     pub fn replace(&self, covers: Option<Covers>) {
         *self
             .0

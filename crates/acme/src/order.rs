@@ -1,4 +1,4 @@
-//! One order, step by step: its challenge answered, the certificate asked for, and kept.
+//! The steps of an order: its challenge answered, the certificate asked for, and kept.
 
 use crate::authority::{Authority, again, failure, of_problem, own_fault};
 use crate::certificate::{self, Issued};

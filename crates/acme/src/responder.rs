@@ -7,13 +7,15 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A server that answers challenges. Answers hold from the call on; one that is put again replaces the former.
 pub trait Responder: Send + Sync {
-    /// Has `GET /.well-known/acme-challenge/TOKEN` in clear text answered with the key authorization (RFC 8555 section 8.3).
+    /// Makes the server answer `GET /.well-known/acme-challenge/TOKEN` in clear text with the key authorization (RFC
+    /// 8555 section 8.3).
     ///
     /// # Errors
     /// The server can't take the answer; its reason.
     fn answer_http(&self, token: &str, authorization: &str) -> Result<(), BoxError>;
 
-    /// Has handshakes for `name` that offer `acme-tls/1` alone shown this certificate (RFC 8737 section 3).
+    /// Makes the server show this certificate in handshakes for `name` that offer `acme-tls/1` alone (RFC
+    /// 8737 section 3).
     ///
     /// # Errors
     /// The server can't use the certificate; its reason.

@@ -60,13 +60,13 @@ pub struct Now {
 /// A way in which a name is shown to be this server's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Challenge {
-    /// RFC 8555 section 8.3.
+    /// A file over HTTP in clear text, `http-01` (RFC 8555 section 8.3).
     Http01,
-    /// RFC 8737.
+    /// A certificate in a handshake for `acme-tls/1`, `tls-alpn-01` (RFC 8737).
     TlsAlpn01,
 }
 
-/// Something to be asked of the authority.
+/// A task at the authority.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Task {
     /// A new order. Answer: [`Schedule::on_pending`], [`Schedule::on_failed`].
@@ -126,8 +126,8 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Without names. `challenges`: those that can be answered, the first one first; without any nothing is ordered.
-    /// `seed`: of jitter.
+    /// Makes a schedule without names. `challenges`: those that can be answered, the first one first; without any
+    /// nothing is ordered. `seed`: of jitter.
     #[must_use]
     pub fn new(challenges: Vec<Challenge>, seed: u64, now: Now) -> Self {
         Self {
@@ -163,13 +163,14 @@ impl Schedule {
             .retain(|name, _| is_wanted(name) || demand.has(name));
     }
 
-    /// Has other challenges answered from now on, the first one first; without any nothing is ordered.
+    /// Replaces the challenges that can be answered from now on, the first one first; without any
+    /// nothing is ordered.
     pub fn set_challenges(&mut self, challenges: Vec<Challenge>) {
         self.challenges = challenges;
     }
 
-    /// Has names that were refused tried again at once: whoever runs the server may have mended why. What an authority's
-    /// limits forbid still waits.
+    /// Tries names again at once that were refused: whoever runs the server may have mended the cause. Names that an
+    /// authority's limits forbid still wait.
     pub fn retry(&mut self, now: Now) {
         for entry in self.entries.values_mut() {
             entry.retry(now.elapsed);
@@ -349,7 +350,7 @@ impl Schedule {
         Some(Task::RenewalInfo { name: name.clone() })
     }
 
-    /// After each refusal of a name the next challenge has its turn.
+    /// The challenge to take for a name: after each refusal the next one has its turn.
     fn challenge(&self, entry: &Entry) -> Challenge {
         self.challenges[entry.refusals as usize % self.challenges.len()]
     }

@@ -178,7 +178,7 @@ impl Work {
         }
     }
 
-    /// Does away with names on demand that nobody uses.
+    /// Forgets names on demand that nobody uses.
     fn forget_unused(&mut self) {
         let forgotten = self.schedule.forget_unused(now(self.origin));
         if forgotten.is_empty() {

@@ -12,22 +12,24 @@ pub(super) struct Backoff {
     most: Duration,
 }
 
-/// After a name was refused: 1, 3, 9, 27 minutes and so on, 6 hours at most. Within the first hour that makes four attempts
-/// more, and authorities count five for an account and a name (Let's Encrypt).
+/// Waiting times after a name was refused: 1, 3, 9, 27 minutes and so on, 6 hours at most. Within the first hour that
+/// makes four attempts more, and authorities count five for an account and a name (Let's Encrypt).
 pub(super) const OF_NAMES: Backoff = Backoff {
     first: Duration::from_secs(60),
     factor: 3,
     most: Duration::from_secs(6 * 3_600),
 };
 
-/// After an authority was not there: 30 s, 1 minute, 2 and so on, an hour at most. It costs the authority one connection.
+/// Waiting times after an authority was not there: 30 s, 1 minute, 2 and so on, an hour at most. An attempt costs the
+/// authority one connection.
 pub(super) const OF_AUTHORITY: Backoff = Backoff {
     first: Duration::from_secs(30),
     factor: 2,
     most: Duration::from_secs(3_600),
 };
 
-/// Between two looks at an order that is pending: 1, 2, 4 s and so on, a minute at most.
+/// Waiting times between two looks at an order that is pending: 1, 2, 4 s and so on, a minute at
+/// most.
 pub(super) const OF_POLLS: Backoff = Backoff {
     first: Duration::from_secs(1),
     factor: 2,

@@ -199,7 +199,7 @@ impl Demanded {
 
 /// Names on demand.
 impl Schedule {
-    /// Has at most so many names on demand that have a certificate or an order. 0, as at first: there are none.
+    /// Sets the most names on demand that have a certificate or an order. 0, as at first: there are none.
     pub fn set_most_on_demand(&mut self, most: usize) {
         self.demand.most = most;
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// A failure of something that was asked of an authority.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// Whose fault it is.
+    /// The cause: authority, account, rate limit, name or order.
     pub cause: Cause,
     /// The time that the authority asks to be left alone for (RFC 8555 section 6.6).
     pub retry_after: Option<Duration>,
@@ -14,7 +14,7 @@ pub struct Failure {
     pub message: String,
 }
 
-/// Whose fault a failure is.
+/// The cause of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// The authority can't be reached, or has a fault: nothing of ours is counted, and an order that there is goes on.
