@@ -313,7 +313,7 @@ fn seed(stream: StreamId) -> u32 {
     u32::try_from(stream.get()).expect("few streams")
 }
 
-/// Neither side broke HTTP/3.
+/// Asserts that neither side broke HTTP/3.
 fn assert_blameless(reason: &CloseReason) {
     if let CloseReason::Local { code, .. } | CloseReason::Peer { code, .. } = reason {
         panic!("accused of {code}");

@@ -1,4 +1,4 @@
-//! One engine under test, with the ears and the tongue that check it.
+//! An engine under test, with the checks of the frames that it sends and receives.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use crate::wire::{PREFACE, Scanner};
 /// Number of time-outs that end a connection on which nothing else happens.
 const LAST_TIMEOUTS: usize = 20;
 
-/// An engine, what it was told, and what it said.
+/// An engine, the frames that it received, and those that it sent.
 pub(crate) struct End {
     pub(crate) connection: Connection,
     pub(crate) speech: Speech,

@@ -51,7 +51,7 @@ fn digest(decoder: &mut FieldDecoder, block: &[u8]) -> Result<(usize, u64), Unde
 
 type Field = (Vec<u8>, Vec<u8>);
 
-/// Both ends of a connection's one direction.
+/// The encoder and the decoder of one direction of a connection.
 struct Ends {
     encoder: FieldEncoder,
     decoder: FieldDecoder,

@@ -30,7 +30,7 @@ impl<'a> Input<'a> {
         taken
     }
 
-    /// One of `choices`, by the next byte.
+    /// Selects one of `choices` by the next byte.
     pub(crate) fn choose<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[usize::from(self.byte()) % choices.len()]
     }

@@ -49,7 +49,7 @@ fn decode(mut input: Input<'_>) {
     }
 }
 
-/// Both ends of one direction, and what is on its way.
+/// The encoder and the decoder of one direction, and the bytes on their way between them.
 struct Ends {
     encoder: FieldEncoder,
     decoder: FieldDecoder,
@@ -121,7 +121,7 @@ impl Ends {
     }
 }
 
-/// One of a few, so that they come again, or any.
+/// A field that the input chooses: one of a few, so that they come again, or any.
 fn field(input: &mut Input<'_>) -> Field {
     let kind = input.byte();
     if kind < 200 {

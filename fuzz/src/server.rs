@@ -56,7 +56,7 @@ pub fn run(input: &[u8]) {
     world.oracle.check();
 }
 
-/// Does what an input says, until all clients have gone.
+/// Plays the operations of an input, until all clients have gone.
 fn play(sites: &mut Sites, input: &[u8]) {
     let mut input = Input(input);
     let mut clients: [Option<Client>; CLIENTS] = [const { None }; CLIENTS];

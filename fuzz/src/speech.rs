@@ -1,7 +1,7 @@
 //! Rules of RFC 9113 for a sender, checked by the frames alone.
 //!
-//! Independent of the engine: it knows what was said to it and what it said, nothing of its state.
-//! Left to the targets: whether what is said is also *true* (bodies, fields).
+//! Independent of the engine: it knows the frames received and sent, nothing of its state.
+//! The targets check what the frames carry (bodies, fields).
 
 use std::collections::BTreeMap;
 

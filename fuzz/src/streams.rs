@@ -126,7 +126,7 @@ impl Pair {
         }
     }
 
-    /// Does one thing as the application of the engine.
+    /// Makes one call as the application of the engine.
     fn act_as_application(&mut self, what: u8, which: u8) {
         let id = self.known.get(usize::from(which) % self.known.len().max(1));
         let (engine, handle) = (&mut self.engine, self.handle);

@@ -71,8 +71,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Has writes to a connection that is reset fail, and not end the process: Rust's own `main` does so, which
-/// a program of libFuzzer's has not.
+/// Makes writes to a connection that is reset fail instead of ending the process: Rust's own `main` does
+/// so, and a program of libFuzzer's does not have it.
 pub(crate) fn ignore_broken_pipes() {
     // SAFETY: no handler is set, and nothing in this process wants another.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };

@@ -10,7 +10,7 @@ use altway_serve::fuzzing::{MAX_FORMERS, take_over, understood};
 
 use crate::input::Input;
 
-/// More messages come to nothing: no takeover takes so many.
+/// The most messages that are read from an input: no takeover takes more.
 const MAX_MESSAGES: usize = 8;
 
 /// Messages: a byte that says how many descriptors come along, a length in two bytes, the text.

@@ -12,7 +12,7 @@ use crate::speech::Role;
 /// take long.
 const MAX_WAITING: usize = 8_000;
 
-/// One application, of either role.
+/// An application, of either role.
 #[derive(Debug)]
 pub(crate) struct Application {
     role: Role,
@@ -26,7 +26,7 @@ pub(crate) struct Application {
 #[derive(Debug)]
 pub(crate) struct Exchange {
     id: StreamId,
-    /// Neither reset nor complete.
+    /// True until the exchange is reset or complete.
     alive: bool,
     /// Sent: the head, bytes, everything.
     head: bool,
@@ -57,7 +57,7 @@ impl Application {
         self.exchanges.values().map(|exchange| exchange.held).sum()
     }
 
-    /// One of the exchanges that are alive.
+    /// Selects one of the exchanges that are alive.
     pub(crate) fn nth(&self, nth: u8) -> Option<u32> {
         let alive = || self.exchanges.iter().filter(|(_, exchange)| exchange.alive);
         let nth = usize::from(nth).checked_rem(alive().count())?;
@@ -120,7 +120,7 @@ impl Application {
         }
     }
 
-    /// There is more of a body to send.
+    /// Gives more of a body to the exchange to send.
     pub(crate) fn offer(&mut self, turn: &mut Turn<'_>, id: u32, len: usize, last: bool) {
         let exchange = self.exchanges.get_mut(&id).expect("it was chosen");
         exchange.offer(len, last);
@@ -150,7 +150,7 @@ impl Application {
         exchange.alive = false;
     }
 
-    /// Is done with up to `len` bytes of a body, be it of an exchange that is long over.
+    /// Releases up to `len` bytes of a body, be it of an exchange that is long over.
     pub(crate) fn release(&mut self, turn: &mut Turn<'_>, nth: u8, len: usize) {
         let nth = usize::from(nth).checked_rem(self.exchanges.len());
         let exchange = nth.and_then(|nth| self.exchanges.values_mut().nth(nth));

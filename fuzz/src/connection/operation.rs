@@ -2,8 +2,8 @@
 
 use crate::speech::Role;
 
-/// One thing that happens. `nth` and `stream` count round what there is; what makes no sense at the
-/// moment is left out.
+/// An operation on a pair. `nth` and `stream` count modulo the number of exchanges or streams there
+/// are; an operation that makes no sense at the moment is left out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operation {
     /// The client sends a request.
@@ -12,14 +12,14 @@ pub(crate) enum Operation {
     Respond { nth: u8, shape: u8, fields: u8 },
     /// The server sends an interim response.
     Inform { nth: u8, status: u8 },
-    /// More of a body is there to be sent; `last`: it is all.
+    /// An application has more of a body to send; `last`: it is all.
     Offer {
         by: Role,
         nth: u8,
         len: u16,
         last: bool,
     },
-    /// Fields after the body.
+    /// An application ends a body by fields.
     Trailers { by: Role, nth: u8 },
     /// An application gives an exchange up.
     Reset { by: Role, nth: u8, code: u8 },
@@ -27,7 +27,7 @@ pub(crate) enum Operation {
     Release { by: Role, nth: u8, len: u16 },
     /// The streams whose turn it is send so many frames.
     Pump { by: Role, frames: u8 },
-    /// So many bytes arrive, 0: all that are on their way.
+    /// A number of bytes arrives, 0: all that are on their way.
     Pass { to: Role, len: u16 },
     /// Time passes, and what is due happens.
     Wait { millis: u32 },

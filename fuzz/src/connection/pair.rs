@@ -1,4 +1,4 @@
-//! Both ends and what is on the way between them.
+//! A client and a server, and the bytes on the way between them.
 
 use std::time::{Duration, Instant};
 
@@ -100,7 +100,7 @@ impl Pair {
         }
     }
 
-    /// Both say all they have to, then both shut down.
+    /// Sends what both sides have to send, then shuts both down.
     pub(crate) fn finish(mut self) {
         self.exchange_all();
         // Only now are requests ended that outlive their responses.

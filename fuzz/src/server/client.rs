@@ -19,7 +19,7 @@ const SCHEME: &[u8] = b"\x86\x41\x01x";
 const GET: u8 = 0x82;
 const POST: u8 = 0x83;
 
-/// One connection; the client resets it when it is dropped.
+/// A connection; the client resets it when it is dropped.
 pub(super) struct Client(TcpStream);
 
 impl Client {
