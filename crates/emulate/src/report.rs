@@ -39,15 +39,15 @@ pub struct LinkReport {
     pub lateness_limit_us: f64,
     /// Packets that were lost outside of the model, in all.
     pub hidden_drops: u64,
-    /// Those of them dropped by the interfaces at the ends and between them: because the link thread
-    /// did not read them in time, or a program's processor did not; and what was lost on the way to a
+    /// Hidden drops at the interfaces at the ends and between them, because the link thread did not
+    /// read packets in time, or a program's processor did not; and packets lost on the way to a
     /// router and in its proxies.
     pub hidden_drops_interfaces: u64,
-    /// Those of them dropped by packet sockets, because the link thread did not read them in time; and
-    /// what was no packet of the wire (longer than the MTU, or with a VLAN tag).
+    /// Hidden drops at packet sockets, because the link thread did not read them in time; and packets
+    /// that were none of the wire (longer than the MTU, or with a VLAN tag).
     pub hidden_drops_sockets: u64,
-    /// Those of them dropped by the link thread: for want of memory, or because the kernel took
-    /// them no more.
+    /// Hidden drops of the link thread: for want of memory, or because the kernel took the packets
+    /// no more.
     pub hidden_drops_thread: u64,
     /// Number of times that the link thread had to give its processor to another before it was
     /// done.
@@ -117,7 +117,7 @@ pub enum Invalid {
         /// Number of them.
         packets: u64,
     },
-    /// More or fewer packets were lost than chance explains.
+    /// The loss in one direction differs from the one asked for by more than chance explains.
     #[error(
         "{lost} of {packets} packets were lost in one direction where {percent}% was asked for"
     )]
