@@ -33,7 +33,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// Another socket has the port.
+    /// The port is in use by another socket.
     #[error("{transport} port {} of {} is in use by another program", address.port(), address.ip())]
     PortInUse {
         /// The address to listen at.
@@ -81,7 +81,7 @@ pub enum Error {
         /// The error of the system.
         source: io::Error,
     },
-    /// More threads than connection IDs can name.
+    /// The number of threads is larger than connection IDs can name.
     #[error("{threads} threads are more than the {max} that are allowed")]
     TooManyThreads {
         /// The number that it would be.
@@ -89,7 +89,8 @@ pub enum Error {
         /// The number that is allowed.
         max: usize,
     },
-    /// More of [`Options::listeners`](crate::Options::listeners) than a server has.
+    /// The number of [`Options::listeners`](crate::Options::listeners) is larger than a server can
+    /// have.
     #[error("{found} further addresses are too many: a server has {max} at most")]
     TooManyListeners {
         /// The number that it would be.
@@ -102,12 +103,12 @@ pub enum Error {
         "a further address has TLS, and the first one is clear text, so that there is no certificate"
     )]
     ListenerWithoutCertificate,
-    /// Another number of sockets was passed for an address than workers can have.
+    /// The number of sockets passed for an address is none that the workers can share.
     #[error(
         "{found} {transport} sockets were passed for {address}: expected {expected}, by the number of threads"
     )]
     PassedSockets {
-        /// Their address.
+        /// Address of the sockets.
         address: SocketAddr,
         /// `TCP` or `UDP`.
         transport: &'static str,
@@ -171,7 +172,7 @@ pub enum Error {
         /// The error of the system.
         source: io::Error,
     },
-    /// There may be a server to take over from, but it can't be reached.
+    /// The socket for takeovers is there, but the server behind it can't be reached.
     #[error("cannot reach the server at `{path}`")]
     TakeoverConnect {
         /// The path of the server's socket.
@@ -256,7 +257,7 @@ pub enum Error {
     UntrustedChain {
         /// The chain's file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault of the chain, in a sentence.
         reason: String,
     },
     /// Certificate or key are of a kind that can't be used.
@@ -313,7 +314,7 @@ pub enum Error {
         /// The response's `nextUpdate`.
         until: String,
     },
-    /// Among the sites of a site of several is another one of several
+    /// A site of several has another site of several among its own
     /// ([`Site::dispatched`](crate::Site::dispatched)).
     #[error("a site that is chosen among several cannot itself be one of several")]
     NestedDispatch,
@@ -333,7 +334,7 @@ pub enum Error {
     /// Threads have not ended in time after a stop: a system call holds them. They end with the process.
     #[error("after {} s these threads have not ended: {}", waited.as_secs_f64(), threads.join(", "))]
     ThreadsStuck {
-        /// Their names.
+        /// Names of the threads.
         threads: Vec<String>,
         /// The time since the stop: the grace and what is allowed beyond it.
         waited: std::time::Duration,
@@ -380,7 +381,7 @@ pub enum Error {
         /// The name that was given.
         name: String,
     },
-    /// More names than a certificate should hold.
+    /// A certificate was to hold more names than it should.
     #[error("a certificate for {count} names is more than the {max} that are allowed")]
     TooManyNames {
         /// The number that it would be.
@@ -391,7 +392,7 @@ pub enum Error {
     /// A certificate can't be made.
     #[error("cannot make a certificate")]
     Generate(#[source] BoxError),
-    /// This system keeps its trusted authorities in no place that we know.
+    /// The place in which this system keeps its trusted authorities is unknown to altway.
     #[error("this system's trust store is unknown (neither Debian's nor Fedora's)")]
     UnknownTrustStore,
     /// The command that rebuilds the trust store failed.
@@ -414,7 +415,7 @@ impl Error {
     }
 }
 
-/// For programs whose `main` returns `io::Result`, as with `axum::serve`.
+/// Conversion for programs whose `main` returns `io::Result`, as with `axum::serve`.
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         let kind = match &error {

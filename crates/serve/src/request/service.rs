@@ -1,4 +1,4 @@
-//! Who answers requests, and what is known of clients: shared by all workers.
+//! The service that answers requests, and the knowledge of clients: shared by all workers.
 
 use crate::EarlyData;
 use crate::embed::{Circumstances, Hints};
@@ -24,7 +24,7 @@ use std::time::{Instant, SystemTime};
 /// Lines about services that fail: a client can have each of its requests fail.
 static FAILURES: Throttle = Throttle::new();
 
-/// What answers requests, with what is known of clients.
+/// The site or function that answers requests, with the knowledge of clients.
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) current: Current,
@@ -44,13 +44,13 @@ pub(crate) struct Service {
 /// A response without the fields that every response has.
 pub(super) enum Raw {
     Now(Response<Body>),
-    /// It is waited for; hints go ahead of it, and it may open a tunnel.
+    /// A response that is waited for; hints go ahead of it, and it may open a tunnel.
     Later(Later, Hints, Option<Box<Outlet>>),
 }
 
 /// A response that is waited for.
 pub(super) enum Later {
-    /// Of this server's own.
+    /// A response of this server's own.
     Files(Pending<Response<Body>>),
     Service(Calling),
 }
@@ -138,7 +138,7 @@ impl Content {
 }
 
 impl Service {
-    /// What is known of clients, where there is something to offer them.
+    /// The knowledge of clients, where there is something to offer them.
     pub(crate) fn selection(&self) -> Option<&Selection> {
         self.selection.as_ref()
     }
