@@ -11,11 +11,11 @@ use std::fmt;
 pub struct Code(u32);
 
 impl Code {
-    /// Not an error: the stream or connection is closed because it is done.
+    /// No error: the stream or connection is closed because it is done.
     pub const NO_ERROR: Code = Code(0x00);
     /// The peer broke the protocol in a way that no more specific code names.
     pub const PROTOCOL_ERROR: Code = Code(0x01);
-    /// Something failed on this side.
+    /// A failure on this side.
     pub const INTERNAL_ERROR: Code = Code(0x02);
     /// The peer sent more than the flow-control window allows.
     pub const FLOW_CONTROL_ERROR: Code = Code(0x03);

@@ -56,13 +56,14 @@ pub struct Config {
 /// [`Turn::handle_timeout`](crate::Turn::handle_timeout); each may run out a quarter later than given.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
-    /// From the beginning to the peer's whole connection preface, its first SETTINGS included.
-    /// Default 10 s.
+    /// The time from the beginning to the peer's whole connection preface, its first SETTINGS
+    /// included. Default 10 s.
     pub preface: Duration,
     /// The time from our SETTINGS to their acknowledgement; then SETTINGS_TIMEOUT. Default 10 s.
     pub settings: Duration,
-    /// From a frame's first byte to its last, and from HEADERS to END_HEADERS (slow headers, told of by
-    /// [`Event::RequestLate`](crate::Event::RequestLate)). DATA counts as stalled body instead. Default 10 s.
+    /// The time from a frame's first byte to its last, and from HEADERS to END_HEADERS (slow headers,
+    /// reported by [`Event::RequestLate`](crate::Event::RequestLate)). DATA counts as stalled body instead.
+    /// Default 10 s.
     pub frame: Duration,
     /// A stream of which less than [`stall_bytes`](Self::stall_bytes) move in so long though the peer could let it (it sends no
     /// body, or opens no window) is reset with CANCEL. The peer of a tunnel (CONNECT) may be silent, but
@@ -80,7 +81,7 @@ pub struct Timeouts {
     /// (docs/decisions/0059).
     /// Default 1 s.
     pub linger: Duration,
-    /// Between the two GOAWAY of a shutdown at most (the answer to a PING ends it sooner).
+    /// The time between the two GOAWAY of a shutdown at most (the answer to a PING ends it sooner).
     /// Default 1 s.
     pub goaway: Duration,
 }

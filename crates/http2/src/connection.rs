@@ -34,7 +34,7 @@ use receive::Reading;
 /// PRIORITY_UPDATE may come before its request (RFC 9218 section 7.1); so many are kept.
 const EARLY_PRIORITIES: usize = 16;
 
-/// One HTTP/2 connection of either role: bytes, calls and the time in; events, bytes and the next
+/// An HTTP/2 connection of either role: bytes, calls and the time in; events, bytes and the next
 /// time-out out.
 ///
 /// All work is done in a [`Turn`]. The contract of one: [`turn`](Connection::turn);
@@ -72,10 +72,10 @@ pub struct Connection {
     clock: clock::Clock,
 }
 
-/// From the beginning to the end of a connection.
+/// The state of a connection from its beginning to its end.
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
-    /// Our SETTINGS are written.
+    /// True once this side's SETTINGS are written.
     greeted: bool,
     /// The last stream we process, once a GOAWAY has said so.
     last_processed: Option<u32>,
@@ -220,7 +220,7 @@ impl Turn<'_> {
         self.end(code, "by the application");
     }
 
-    /// This side's preface and SETTINGS, once.
+    /// Sends this side's preface and SETTINGS, once.
     #[inline]
     fn greet(&mut self) {
         if !self.connection.state.greeted {
@@ -325,7 +325,7 @@ impl Turn<'_> {
         true
     }
 
-    /// Does what follows from one stream less: idle time, a free stream, the end of a shutdown.
+    /// Adapts the connection to one stream less: idle time, a free stream, the end of a shutdown.
     fn stream_ended(&mut self) {
         let connection = &mut *self.connection;
         if connection.streams.is_empty() {
@@ -355,7 +355,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Both directions may be done now.
+    /// Forgets the stream if both directions are done.
     fn settle(&mut self, id: u32) {
         let Some(stream) = self.connection.streams.get_mut(id) else {
             return;

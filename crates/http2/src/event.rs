@@ -72,7 +72,7 @@ pub enum Event<'a> {
     /// Bytes of a body. Call [`Turn::release`](crate::Turn::release) for as many when they are no
     /// longer held: that is what lets the peer send more.
     Data {
-        /// Whose body.
+        /// The stream of the body.
         stream: StreamId,
         /// The next bytes; empty only with `end`.
         data: &'a [u8],
@@ -81,7 +81,7 @@ pub enum Event<'a> {
     },
     /// Fields after the body; the message is complete.
     Trailers {
-        /// Whose.
+        /// The stream of the fields.
         stream: StreamId,
         /// The fields.
         head: Head<'a>,
@@ -129,16 +129,17 @@ pub enum Event<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CloseReason {
-    /// This side ended it: the application did, or the peer broke the protocol or a limit.
+    /// The end came from this side: the application closed the connection, or the peer broke the
+    /// protocol or a limit.
     Local {
         /// The code sent in GOAWAY.
         code: Code,
         /// Words for a log.
         reason: &'static str,
     },
-    /// Nothing was left to do after either side had said GOAWAY.
+    /// The connection had nothing left to do after either side had sent GOAWAY.
     Finished,
-    /// Nothing came for the idle time-out.
+    /// The peer sent nothing for the idle time-out.
     Idle,
 }
 

@@ -50,9 +50,9 @@ pub(crate) enum Content {
 #[derive(Clone)]
 pub(crate) struct Field {
     name: HeaderName,
-    /// Without spaces around it.
+    /// The value, without spaces around it.
     pub(crate) value: Box<[u8]>,
-    /// By which the connection's table finds it; `None`: it may not enter any.
+    /// The hash by which the connection's table finds the field; `None`: it may not enter any.
     pub(crate) hash: Option<u64>,
 }
 
@@ -101,7 +101,7 @@ impl FieldBlock {
     }
 }
 
-/// Without values, which may be secrets.
+/// Prints no values, which may be secrets.
 impl fmt::Debug for FieldBlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FieldBlock")

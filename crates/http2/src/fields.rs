@@ -12,9 +12,9 @@ use crate::hpack::{Encoder, FIELD_OVERHEAD};
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Fields<'a> {
-    /// Whatever there is.
+    /// A map of any fields.
     Map(&'a HeaderMap),
-    /// What is sent often, after each other.
+    /// Blocks that are sent often, one after the other.
     Blocks(&'a [&'a FieldBlock]),
 }
 
@@ -78,8 +78,8 @@ fn encode_map(map: &HeaderMap, encoder: &mut Encoder, out: &mut Vec<u8>) {
     }
 }
 
-/// Whether a field tends to come again with the same value. Those that don't would push out of the
-/// dynamic table what does.
+/// Returns whether a field tends to come again with the same value. Fields that don't would push
+/// those out of the dynamic table that do.
 fn repeats(name: &HeaderName) -> bool {
     !matches!(
         name.as_str(),

@@ -15,12 +15,12 @@ pub struct FieldEncoder(Encoder);
 #[derive(Debug)]
 pub struct FieldDecoder(Decoder);
 
-/// The block can't be decoded.
+/// A block that can't be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Undecodable;
 
 impl FieldEncoder {
-    /// One that knows nothing of its peer yet.
+    /// Makes an encoder that knows nothing of its peer yet.
     #[must_use]
     #[expect(
         clippy::new_without_default,
@@ -57,7 +57,7 @@ impl FieldEncoder {
 }
 
 impl FieldDecoder {
-    /// One whose connection announces a dynamic table of so many bytes.
+    /// Makes a decoder whose connection announces a dynamic table of so many bytes.
     #[must_use]
     pub fn new(max_table_size: usize) -> Self {
         Self(Decoder::new(max_table_size))

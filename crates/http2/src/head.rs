@@ -102,7 +102,7 @@ impl HeadBuffer {
         self.checks.content_length()
     }
 
-    /// What the Priority field says, or the default.
+    /// The priority of the Priority field, or the default.
     pub(crate) fn priority(&self) -> Priority {
         self.priority
     }
@@ -186,7 +186,7 @@ impl HeadBuffer {
 /// Keeps fields while the list is within `limit`; counts them in any case.
 pub(crate) struct Filling<'a> {
     pub(crate) buffer: &'a mut HeadBuffer,
-    /// As section 6.5.2 counts.
+    /// The limit in bytes as RFC 9113 section 6.5.2 counts them.
     pub(crate) limit: usize,
 }
 
@@ -315,9 +315,10 @@ impl<'a> Head<'a> {
             .map(|(_, value)| value)
     }
 
-    /// As a request of the `http` crate, version HTTP/2. The URI is absolute where there is an
-    /// authority. Several Cookie fields are joined (RFC 9113 section 8.2.3). `:protocol` is left to
-    /// [`protocol`](Head::protocol). A [`refusal`](Head::refusal) is an extension of the request.
+    /// Converts the head to a request of the `http` crate, version HTTP/2. The URI is absolute
+    /// where there is an authority. Several Cookie fields are joined (RFC 9113 section 8.2.3).
+    /// `:protocol` is left to [`protocol`](Head::protocol). A [`refusal`](Head::refusal) is an
+    /// extension of the request.
     ///
     /// Its text is copied once: what is kept of the request keeps all of that. The map has room for a field more.
     ///
@@ -337,7 +338,7 @@ impl<'a> Head<'a> {
         Ok(request)
     }
 
-    /// As a response of the `http` crate, version HTTP/2.
+    /// Converts the head to a response of the `http` crate, version HTTP/2.
     ///
     /// # Errors
     /// It has no status, as trailers have none.

@@ -1,4 +1,4 @@
-//! Whose turn it is to send, by the priorities that clients wish (RFC 9218).
+//! The order in which streams send, by the priorities that clients wish (RFC 9218).
 
 use std::collections::VecDeque;
 
@@ -20,7 +20,7 @@ pub(crate) struct Scheduler {
 /// RFC 9218 section 10 has it, for half a response of that kind is of no use to its client.
 #[derive(Debug, Default)]
 struct Queue {
-    /// By their numbers.
+    /// Streams that are not incremental, by their numbers.
     in_order: VecDeque<u32>,
     in_turns: VecDeque<u32>,
 }

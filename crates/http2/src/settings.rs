@@ -17,7 +17,7 @@ const ENABLE_CONNECT_PROTOCOL: u16 = 0x08;
 /// RFC 9218 section 2.1.
 const NO_RFC7540_PRIORITIES: u16 = 0x09;
 
-/// One setting takes six bytes.
+/// Length of one setting in bytes (RFC 9113 section 6.5.1).
 const ENTRY_LEN: usize = 6;
 
 /// SETTINGS of the peer, with the values that hold before they arrive.

@@ -23,7 +23,7 @@ const LAST_STREAM: u32 = (1 << 31) - 1;
 /// A connection's deadlines and round trip.
 #[derive(Debug)]
 pub(super) struct Clock {
-    /// For the peer's preface and SETTINGS.
+    /// Deadline of the peer's preface and SETTINGS.
     preface: Option<Instant>,
     /// Time at which our SETTINGS were sent that are not acknowledged.
     settings: Option<Instant>,

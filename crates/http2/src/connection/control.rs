@@ -34,7 +34,7 @@ impl Turn<'_> {
         }
     }
 
-    /// One frame more that leads nowhere.
+    /// Counts a frame that leads nowhere.
     pub(super) fn spend(&mut self) -> Result<(), Fault> {
         let spent = self.connection.control.spend(1, self.now);
         spent.map_err(|_| Fault::Connection(Code::ENHANCE_YOUR_CALM, "flood of control frames"))

@@ -88,7 +88,7 @@ enum Step<'i> {
     Event(u32, Signal<'i>),
     /// Go on: nothing for the application.
     Done,
-    /// More input is needed.
+    /// The step needs more input.
     Starved,
 }
 

@@ -50,7 +50,7 @@ pub(crate) enum DecompressionError {
 #[derive(Debug)]
 pub(crate) struct Decoder {
     table: DynamicTable<FieldKind>,
-    /// Our SETTINGS_HEADER_TABLE_SIZE.
+    /// The SETTINGS_HEADER_TABLE_SIZE that this side announced.
     announced: usize,
     /// Limit of the table's size that the peer may set: until it has acknowledged our SETTINGS, what
     /// it may still take for the limit.

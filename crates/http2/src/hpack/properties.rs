@@ -25,7 +25,7 @@ impl Visitor for Collected {
 enum Part {
     Status(u16),
     Field(Field, Indexing),
-    /// One of the blocks made in advance.
+    /// A block that was made in advance.
     Block(usize),
 }
 

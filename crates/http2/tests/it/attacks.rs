@@ -11,7 +11,7 @@ use crate::scripted::*;
 /// Events of an exchange that is given up because its peer lets nothing move.
 const STALLED: [Seen; 2] = [Seen::Stalled(1), Seen::Reset(1, Code::CANCEL)];
 
-/// More than any default allows.
+/// A number of frames beyond any default.
 const MANY: u32 = 10_000;
 
 #[track_caller]
@@ -178,7 +178,7 @@ fn a_head_above_the_limit_is_answered_and_its_body_discarded() {
     assert!(!engine.connection.is_closed());
 }
 
-/// One entry of 3,900 bytes, referred to by one byte each: 60 MB from one frame.
+/// An entry of 3,900 bytes, referred to by one byte each: 60 MB from one frame.
 #[test]
 fn an_hpack_bomb_is_counted_and_not_unpacked() {
     let mut engine = Engine::server(Config::default());

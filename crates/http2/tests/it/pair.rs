@@ -56,7 +56,7 @@ struct End<A> {
     link: Direction<Vec<u8>>,
 }
 
-/// Both ends and the network between them.
+/// A client and a server, and the network between them.
 pub(crate) struct Pair<C, S> {
     client: End<C>,
     server: End<S>,

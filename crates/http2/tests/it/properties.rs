@@ -51,7 +51,7 @@ fn answer(engine: &mut Engine, seen: &[Seen]) {
     });
 }
 
-/// Everything that an engine does with some input, cut as told.
+/// Feeds an engine with `script`, cut at `cuts`, and returns everything that it does.
 fn run(script: &[u8], cuts: &[usize]) -> (Vec<Seen>, bool, usize) {
     let mut engine = Engine::server(Config::default());
     let mut all = Vec::new();
