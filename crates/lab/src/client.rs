@@ -23,12 +23,12 @@ const GRACE: Duration = Duration::from_secs(5);
 /// The variable by which clients are told where their TLS secrets go.
 const KEY_LOG: &str = "SSLKEYLOGFILE";
 
-/// What one transfer gave.
+/// The result of one transfer.
 #[derive(Debug)]
 pub(crate) enum Fetched {
     /// The client measured it (requests may have failed all the same: `record.error`).
     Measured {
-        /// One a request, by item.
+        /// A record of each request, by item.
         records: Vec<RequestRecord>,
         involuntary_switches: u64,
         /// Processor time of its process, from its start to its end; `None` of browsers, which are many
@@ -70,7 +70,7 @@ impl FetchJob<'_> {
         patience(self.testbed.plan, self.cell)
     }
 
-    /// What is to be fetched, as a file.
+    /// Writes the visit as a file for `altway load`.
     fn visit_file(&self) -> Result<PathBuf, Error> {
         let cell = self.cell;
         let kind = if cell.client.is_browser() {
@@ -200,7 +200,7 @@ fn run(mut command: Command, job: &FetchJob<'_>, stop: &AtomicBool) -> Result<En
     }
 }
 
-/// What `altway load --json` prints, as far as the lab needs it.
+/// The output of `altway load --json`, as far as the lab needs it.
 #[derive(Deserialize)]
 struct LoadOutput {
     requests: Vec<RequestRecord>,

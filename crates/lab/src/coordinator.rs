@@ -12,8 +12,8 @@ use altway_record::{Plan, Running, Sample, transfers};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-/// After so many transfers in a row that did not count, in each worker, the run ends: something is wrong
-/// that repeating won't mend.
+/// Number of transfers in a row that did not count, in each worker, after which the run ends: something
+/// is wrong that repeating won't mend.
 const HOPELESS_AFTER: u32 = 2 * ATTEMPTS;
 
 /// Cells of a block that are given out at once for each of several workers: a worker that is

@@ -33,11 +33,11 @@ pub(crate) struct Environments {
     plan: Plan,
     workspace: Workspace,
     commands: Vec<ServerCommand>,
-    /// What foreign servers and clients say of their versions.
+    /// Versions of the foreign servers and clients, by the program's name.
     pub(crate) programs: BTreeMap<String, String>,
     networks: BTreeMap<Key, Emulation>,
     servers: BTreeMap<(Key, Shown), Server>,
-    /// What is kept of the transfers; nothing of those that are measured.
+    /// Files that are kept of the transfers; none of those that are measured.
     traces: TraceFiles,
 }
 
@@ -171,8 +171,8 @@ impl Environments {
         }
     }
 
-    /// Has each link of the plan run once, in each kind of network: what a backend can't do is said
-    /// before anything is measured.
+    /// Runs each link of the plan once, in each kind of network: a setting that a backend can't
+    /// have is reported before anything is measured.
     fn try_links(&self, profiles: &LinkProfiles) -> Result<(), Error> {
         let mut tried = BTreeSet::new();
         for cell in self.plan.cells() {
@@ -217,8 +217,8 @@ impl Environments {
         Ok(())
     }
 
-    /// What is fetched first finds caches empty. That a warm-up fails is left to the measured
-    /// transfers to say.
+    /// Makes the plan's unmeasured transfers, because the first ones find caches empty. A warm-up
+    /// that fails is left to the measured transfers to report.
     fn warm_up(&self, key: Key, shown: Shown) {
         let never = AtomicBool::new(false);
         let cells = self.plan.cells();
@@ -306,7 +306,7 @@ fn window_of_routes(window: InitialWindow) -> Option<u32> {
     (window != InitialWindow::default()).then_some(window.packets())
 }
 
-/// What tells the networks of a plan from each other.
+/// The keys that tell the networks of a plan from each other.
 fn keys(plan: &Plan) -> impl Iterator<Item = Key> {
     plan.topologies.iter().flat_map(|topology| {
         plan.congestions.iter().flat_map(|congestion| {

@@ -44,7 +44,7 @@ pub enum Error {
         /// The number.
         number: u32,
     },
-    /// More transfers were chosen to be traced than are.
+    /// The transfers chosen to be traced are too many.
     #[error(
         "{count} transfers are too many to trace: at most {}",
         crate::MAX_TRACED
@@ -53,7 +53,7 @@ pub enum Error {
         /// Number of them.
         count: usize,
     },
-    /// Another altway is writing to the folder.
+    /// The folder is in use by another altway that writes to it.
     #[error("{} is in use by another altway", .0.display())]
     InUse(PathBuf),
     /// The run's description can't be used.

@@ -105,7 +105,7 @@ impl RunFolder {
         &self.path
     }
 
-    /// Under what circumstances the run is measured.
+    /// The circumstances under which the run is measured.
     #[must_use]
     pub fn manifest(&self) -> &Manifest {
         &self.manifest

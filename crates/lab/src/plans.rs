@@ -56,11 +56,11 @@ pub fn text(name: &str) -> Option<&'static str> {
         .map(|(_, text)| text)
 }
 
-/// Why a plan can't be had.
+/// Reasons for which a plan can't be had.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Neither a shipped plan nor a file.
+    /// The name is neither a shipped plan's nor a file's.
     #[error("there is no plan `{0}`")]
     None(String),
     /// The file can't be read.
@@ -68,7 +68,7 @@ pub enum Error {
     Read {
         /// The place.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The file holds no plan.
@@ -76,7 +76,7 @@ pub enum Error {
     Plan {
         /// The name that was given.
         name: String,
-        /// Why.
+        /// The reason.
         source: PlanError,
     },
     /// A link of the plan can't be.
@@ -84,7 +84,7 @@ pub enum Error {
     Link {
         /// The name that was given.
         name: String,
-        /// Why.
+        /// The reason.
         source: BadLink,
     },
 }
@@ -137,8 +137,8 @@ pub fn cost(plan: &Plan, shard: Shard) -> Result<(u64, Duration), BadLink> {
     Ok((Left::total(&left), time))
 }
 
-/// How many cells of a part of `plan` have transfers that its `timeout` may cut off for being slow and
-/// nothing else. What is left of them is the fast ones, and of the slower protocol fewer.
+/// Counts the cells of a part of `plan` whose transfers may be cut off by its `timeout` for being slow
+/// and nothing else. Only the fast transfers of such a cell are left, and fewer of the slower protocol.
 #[must_use]
 pub fn hurried(plan: &Plan, shard: Shard) -> usize {
     let cells = plan.cells();

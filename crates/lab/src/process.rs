@@ -18,19 +18,19 @@ pub(crate) const OUTPUT_LIMIT: u64 = 16 << 20;
 /// End of a client's process.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// By itself.
+    /// The process ended by itself.
     Ended {
         stdout: String,
-        /// Or, of one that failed and said nothing, how it ended.
+        /// The text on stderr; of a process that failed without any, the way in which it ended.
         stderr: String,
         /// Times that the kernel took the processor away from it.
         involuntary_switches: u64,
         /// Processor time from its start to its end.
         cpu: Option<Duration>,
     },
-    /// Ended by the lab, for it did not end by itself.
+    /// The process was ended by the lab because it did not end by itself.
     Overdue,
-    /// Ended by the lab, for the run was asked to stop.
+    /// The process was ended by the lab because the run was asked to stop.
     Stopped,
 }
 

@@ -92,7 +92,7 @@ mod tests {
         command.spawn().unwrap()
     }
 
-    /// Has the shell do something and waits until it is done.
+    /// Gives the shell a command and waits until it is done.
     fn tell(shell: &mut Child, what: &str) {
         let stdin = shell.stdin.as_mut().unwrap();
         writeln!(stdin, "{what}; echo done").unwrap();

@@ -1,4 +1,4 @@
-//! What a run looks like while it goes on: how far, how long still, and the estimate so far.
+//! The progress of a run: transfers done, time left, and the estimate so far.
 
 use crate::scheduler::{Left, repeated};
 use crate::side_by_side::Sharing;
@@ -8,10 +8,10 @@ use altway_units::Bandwidth;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What every transfer costs beside the link: two processes' start and the look at the link.
+/// Time that every transfer costs beside the link: two processes' start and the look at the link.
 const OVERHEAD: Duration = Duration::from_millis(150);
 
-/// What a transfer costs beside when a browser is started and ended for it.
+/// Time that a transfer costs beside when a browser is started and ended for it.
 const BROWSER: Duration = Duration::from_secs(4);
 
 /// Packet headers over the body, about: 52 of 1,500 bytes.
@@ -23,16 +23,16 @@ const ROUND_TRIPS: u32 = 4;
 /// Bytes of body in a full packet.
 const SEGMENT: f64 = 1_448.0;
 
-/// What a request may take at least where the plan leaves it to the link.
+/// Least time-out of a request where the plan leaves it to the link.
 const LEAST_PATIENCE: Duration = Duration::from_secs(60);
 
-/// How much longer than the guess a request may take there: beyond it, something is broken.
+/// Multiple of the guess after which a request is cut off there: beyond it, something is broken.
 const PATIENCE: u32 = 10;
 
 /// A time-out of less than so many times the guess may cut off what is merely slow.
 const HURRY: u32 = 3;
 
-/// Where a run stands after a transfer.
+/// Progress of a run after a transfer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
     /// Planned transfers that are finished, those before a resume included.
@@ -41,7 +41,8 @@ pub struct Progress {
     pub total: u64,
     /// Time that the rest will take, about.
     pub remaining: Duration,
-    /// What the transfers so far say about the cell last measured; `None` before its first pair.
+    /// The estimate for the cell last measured, by the transfers so far; `None` before its first
+    /// pair.
     pub estimate: Option<Estimate>,
 }
 
@@ -58,7 +59,7 @@ pub struct Estimate {
     pub difference_percent: f64,
 }
 
-/// How long transfers take: the model's guess, corrected by what was seen.
+/// The time that transfers take: the model's guess, corrected by the times seen.
 #[derive(Debug, Clone, Default)]
 pub struct Pace {
     seen: BTreeMap<(u32, Arm), (Duration, u32)>,
@@ -147,7 +148,7 @@ impl Times {
         }
     }
 
-    /// What they say about `cell` and `protocol` against `first`.
+    /// The estimate for `cell` and `protocol` against `first`, by the times so far.
     pub(crate) fn estimate(
         &self,
         cell: Cell,
@@ -204,8 +205,8 @@ pub(crate) fn is_hurried(plan: &Plan, cell: &Cell) -> bool {
     patience(plan, cell) < guess(cell) * HURRY
 }
 
-/// What random loss lets a connection have, about: a segment a round trip times the root of 1.5 over the
-/// loss (Mathis, Semke, Mahdavi, Ott: The macroscopic behavior of the TCP congestion avoidance
+/// The rate that random loss lets a connection have, about: a segment a round trip times the root of 1.5
+/// over the loss (Mathis, Semke, Mahdavi, Ott: The macroscopic behavior of the TCP congestion avoidance
 /// algorithm, 1997). `None` without loss, or without delay.
 pub(crate) fn lossy_pace(cell: &Cell) -> Option<Bandwidth> {
     let window = SEGMENT * 8.0 * (1.5 / cell.loss.as_f64()).sqrt();

@@ -1,4 +1,5 @@
-//! From what a client and the link say of a transfer to its rows, and whether it counts.
+//! The rows of a transfer, made from the reports of its client and its link, and its fault if it
+//! does not count.
 
 use crate::workers::Task;
 use altway_emulate::{Invalid, LinkReport};
@@ -11,7 +12,7 @@ use std::time::Duration;
 /// share: a third of the band within which protocols count as equal.
 const LATENESS_SHARE: f64 = 0.005;
 
-/// What was seen of one transfer.
+/// The reports and counters of one transfer.
 #[derive(Debug)]
 pub(crate) struct Seen<'a> {
     pub(crate) task: &'a Task,
@@ -21,7 +22,7 @@ pub(crate) struct Seen<'a> {
     pub(crate) server_switches: u64,
     pub(crate) client_cpu: Option<Duration>,
     pub(crate) server_cpu: Option<Duration>,
-    /// What the client measured, or why it did not.
+    /// The client's records, or the reason why there are none.
     pub(crate) fetched: Result<Vec<RequestRecord>, String>,
 }
 
@@ -58,7 +59,7 @@ impl Seen<'_> {
         if rows.is_empty() { vec![row] } else { rows }
     }
 
-    /// What is the same in all rows of the transfer.
+    /// A row with the values that are the same in all rows of the transfer.
     fn row(&self) -> Sample {
         let transfer = &self.task.transfer;
         let cell = transfer.cell;
@@ -142,7 +143,7 @@ fn session_of(visit: &Visit, record: &RequestRecord) -> u32 {
     record.item / of_session
 }
 
-/// Why what was fetched does not count, if it does not.
+/// The reason for which the records do not count, if they do not.
 fn fault_of(records: &[RequestRecord], visit: &Visit, protocol: Protocol) -> Option<String> {
     let wanted = visit.request_count();
     let mut faults = records
@@ -185,7 +186,7 @@ fn request_fault(record: &RequestRecord, expected: Option<Protocol>, size: u64) 
     (record.bytes != size).then(|| format!("{} of {size} bytes came", record.bytes))
 }
 
-/// Why the link did not do what it should have, if it did not.
+/// The fault of the link, if it did not do what it should have.
 fn link_fault(report: &LinkReport, total_us: Option<u64>) -> Option<String> {
     let invalid = report.validity().err()?;
     let late_enough_to_matter = match invalid {

@@ -77,7 +77,7 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// For a part of `plan` of which `samples` are there already.
+    /// Makes the scheduler of a part of `plan` of which `samples` are there already.
     #[must_use]
     pub fn new(plan: &Plan, shard: Shard, samples: &[Sample]) -> Self {
         let mut scheduler = Self {
@@ -98,7 +98,7 @@ impl Scheduler {
         scheduler
     }
 
-    /// A transfer was made: its first row.
+    /// Counts a transfer that was made, by its first row.
     pub fn learn(&mut self, sample: &Sample) {
         if sample.valid || sample.attempt >= ATTEMPTS {
             self.finished.insert(id_of(sample));
@@ -106,8 +106,8 @@ impl Scheduler {
         self.measured.add(sample);
     }
 
-    /// From now on a batch has so many transfers at least, from several blocks if need be: enough to
-    /// keep several workers at work. A look at the cells still ends a batch.
+    /// Sets the least number of transfers of a batch from now on, from several blocks if need be:
+    /// enough to keep several workers at work. A look at the cells still ends a batch.
     pub(crate) fn give_at_least(&mut self, transfers: usize) {
         self.at_least = transfers.max(1);
     }
@@ -121,7 +121,7 @@ impl Scheduler {
         self.batch.clone()
     }
 
-    /// What is still to be made at most, by cell and protocol.
+    /// The transfers that are still to be made at most, by cell and protocol.
     #[must_use]
     pub fn left(&self) -> Vec<Left> {
         match self.plan.sampling {

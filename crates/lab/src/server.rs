@@ -20,13 +20,14 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// In a namespace of its own the ports from here on are always free.
+/// The first port that a server may have: in a namespace of its own, ports from here on are always
+/// free.
 const FIRST_PORT: u16 = 8443;
 
 /// Time that a server may take until it answers.
 const START_LIMIT: Duration = Duration::from_secs(10);
 
-/// How often a foreign server is asked whether it answers yet.
+/// Time between two questions to a foreign server whether it answers yet.
 const ASK_PERIOD: Duration = Duration::from_millis(50);
 
 /// The most that is read of the line by which `altway serve` says that it listens.
@@ -51,12 +52,12 @@ pub(crate) struct Testbed<'a> {
     pub(crate) certificate: Certificate,
     /// True if altway compresses it for clients that read it.
     pub(crate) certificate_compression: bool,
-    /// What is kept of transfers.
+    /// Files that are kept of transfers.
     pub(crate) traces: &'a TraceFiles,
 }
 
-/// How the plan's servers are started that are not altway: its own commands and the presets.
-/// Checked before anything is set up.
+/// The commands by which the plan's servers are started that are not altway: its own commands and
+/// the presets. They are checked before anything is set up.
 ///
 /// # Errors
 /// One is not installed, or does not speak what the plan asks for.
@@ -88,9 +89,9 @@ fn command_of(plan: &Plan, name: ServerName) -> Result<(ServerCommand, Option<St
     Ok((preset.command, Some(preset.version)))
 }
 
-/// What the program of a plan's own command prints first when asked for its version, as most programs can be:
-/// `None` when it does not say it soon. It is asked in a server's place, so that one that serves instead
-/// is seen by nobody and ends.
+/// The first line that the program of a plan's own command prints when asked for its version, as most
+/// programs can be: `None` when it prints none soon. It is asked in a server's place, so that one that serves
+/// instead is seen by nobody and ends.
 pub(crate) fn version_of(
     binary: &Path,
     network: &Emulation,
@@ -324,7 +325,7 @@ impl Drop for Server {
     }
 }
 
-/// What stands for the names in braces.
+/// The words that replace the names in braces.
 struct Filling {
     words: [(&'static str, String); 7],
     config: PathBuf,

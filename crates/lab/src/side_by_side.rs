@@ -25,7 +25,7 @@ const MAX_NETWORKS: usize = 64;
 /// A transfer that its link alone makes shorter is mostly the work of processes.
 const LEAST_WAIT: Duration = Duration::from_millis(300);
 
-/// One transfer of every so many cells of a block is made alone as well.
+/// Number of a block's cells of which one has a transfer that is made alone as well.
 const ALONE_EVERY: u64 = 4;
 
 /// The level of the interval of the check.
@@ -106,8 +106,8 @@ pub(crate) fn alone(
     chosen
 }
 
-/// What transfers took side by side, held against the same made alone; `None` before there is one
-/// such pair.
+/// The times of transfers side by side, held against the same transfers alone; `None` before there
+/// is one such pair.
 pub(crate) fn check(samples: &[Sample], alone: &[Sample]) -> Option<AloneCheck> {
     let time = |sample: &Sample| sample.compared_us.filter(|time| *time > 0 && sample.valid);
     let beside = transfers(samples).filter(|sample| sample.beside > 0);

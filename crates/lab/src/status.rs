@@ -17,7 +17,7 @@ pub struct Status {
     pub first: Protocol,
     /// Planned transfers that are finished.
     pub done: u64,
-    /// Those still to be made, at most.
+    /// Planned transfers still to be made, at most.
     pub left: u64,
     /// Attempts that did not count.
     pub invalid: u64,

@@ -25,7 +25,7 @@ pub const TRACES: &str = "traces";
 /// Traced transfers at most: each costs networks and servers of its own, and files.
 pub const MAX_TRACED: usize = 64;
 
-/// What is kept of a traced transfer.
+/// The kinds of files that are kept of a traced transfer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TraceKinds {
     /// Every packet at both ends of the link (pcapng).
@@ -46,7 +46,7 @@ impl TraceKinds {
     }
 }
 
-/// Where a traced transfer leaves its files.
+/// The folder and the kinds of a traced transfer's files.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TraceFiles {
     folder: PathBuf,

@@ -60,7 +60,7 @@ pub(crate) struct WorkerPool<'scope> {
 }
 
 impl<'scope> WorkerPool<'scope> {
-    /// One thread for each of the `environments`.
+    /// Starts a thread for each of the `environments`.
     pub(crate) fn start(
         scope: &'scope Scope<'scope, '_>,
         environments: &'scope mut [Environments],
@@ -114,7 +114,7 @@ impl<'scope> WorkerPool<'scope> {
         self.stop.load(Ordering::Relaxed) || self.halt.load(Ordering::Relaxed)
     }
 
-    /// Has a worker make a transfer; it must not be at one.
+    /// Gives a transfer to a worker, which must not be at one.
     pub(crate) fn give(&mut self, worker: usize, transfer: Transfer, attempt: u32) {
         let task = Task {
             transfer,

@@ -16,7 +16,8 @@ use std::process::{Command, Stdio};
 /// The folder in the workspace that is served.
 const OBJECTS: &str = "objects";
 
-/// What the certificate is for beside the server's addresses, and what browsers know the server by.
+/// The host name in the certificate beside the server's addresses, by which browsers know the
+/// server.
 pub(crate) const HOST: &str = "altway.test";
 
 /// Folder of a run's objects, certificates and server logs.
@@ -86,7 +87,7 @@ impl Workspace {
     }
 }
 
-/// Where `altway certs` put what it made.
+/// The paths that `altway certs` printed.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Certificates {
     pub(crate) ca_certificate: PathBuf,

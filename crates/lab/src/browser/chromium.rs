@@ -19,8 +19,8 @@ use std::time::Instant;
 /// a program without unsafe code can't.
 const ONTO_PIPES: &str = r#"exec "$0" "$@" 3<&0 4>&1 </dev/null >/dev/null"#;
 
-/// Without a window, and without anything that is not asked for: no first steps, updates, reports,
-/// guesses of where the user goes next, nor a proxy.
+/// Options of a browser without a window and without anything that was not asked for: no first
+/// steps, updates, reports, guesses of where the user goes next, nor a proxy.
 const PLAIN: [&str; 21] = [
     "--headless",
     "--disable-gpu",
@@ -119,7 +119,7 @@ struct Chromium {
     wire: Wire<UnixStream>,
     /// Number of calls that were made, by which they are numbered.
     calls: u64,
-    /// Of the page.
+    /// The session of the page, once there is one.
     session: Option<String>,
     /// The last document that came with all that it names.
     loaded: Option<String>,

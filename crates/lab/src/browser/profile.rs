@@ -23,7 +23,7 @@ const FIREFOX: &str = "AlternateServices.bin";
 /// The most that is read of either file.
 const FILE_LIMIT: u64 = 16 << 20;
 
-/// Has `time` pass for the profile of a browser that does not run. One without entries stays as it is.
+/// Ages the profile of a browser that does not run by `time`. One without entries stays as it is.
 ///
 /// # Errors
 /// The file of its entries can't be read or written, or is of a form that is not known.

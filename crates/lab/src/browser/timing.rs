@@ -8,7 +8,7 @@ use altway_record::{Protocol, RequestRecord, Visit};
 use serde::Deserialize;
 use std::io;
 
-/// Has the page's value as a text: when it began, and its entries.
+/// A script whose value is the page's times as a text: its beginning, and its entries.
 pub(super) const EXPRESSION: &str = r#"JSON.stringify({
   origin: performance.timeOrigin,
   entries: [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
@@ -24,8 +24,8 @@ pub(super) struct Report {
     pub(super) entries: Vec<Entry>,
 }
 
-/// One request. Times are in milliseconds since the page began; 0 and a missing one mean that it is
-/// not known.
+/// A request of a page. Times are in milliseconds since the page began; 0 and a missing one mean
+/// that it is not known.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[derive(Default)]

@@ -40,7 +40,7 @@ pub(super) enum Framing {
 pub(super) struct Wire<S> {
     socket: S,
     framing: Framing,
-    /// At most [`MESSAGE_LIMIT`] and one read.
+    /// Bytes that are not taken yet: at most [`MESSAGE_LIMIT`] and one read.
     received: Vec<u8>,
 }
 

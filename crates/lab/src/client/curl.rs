@@ -50,7 +50,7 @@ fn short(version: &str) -> String {
     version.split(" (").next().unwrap_or_default().to_owned()
 }
 
-/// What `--write-out '%{json}'` says of a request; times are in seconds since its start.
+/// The output of `--write-out '%{json}'` for a request; times are in seconds since its start.
 #[derive(Deserialize)]
 struct Written {
     time_appconnect: f64,
@@ -130,7 +130,7 @@ fn later(record: RequestRecord, first: usize, start: u64) -> RequestRecord {
     }
 }
 
-/// Has `time` pass for what curl was offered: each line has the end of an entry in UTC, between quotes.
+/// Ages the offers that curl keeps by `time`: each line has the end of an entry in UTC, between quotes.
 fn age(file: &Path, time: Duration) -> io::Result<()> {
     let text = std::fs::read_to_string(file)?;
     let lines: Vec<String> = text.lines().map(|line| aged(line, time)).collect();
