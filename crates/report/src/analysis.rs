@@ -20,7 +20,7 @@ pub(crate) struct Analysis<'a> {
     pub(crate) baseline: Protocol,
     /// The plan's other protocols, in its order.
     pub(crate) others: Vec<Protocol>,
-    /// One per cell of the plan, in its order.
+    /// The results of each cell of the plan, in its order.
     pub(crate) cells: Vec<CellResult<'a>>,
     /// The policies beside each other, where the plan has some.
     pub(crate) selection: Option<Selection>,
@@ -28,7 +28,7 @@ pub(crate) struct Analysis<'a> {
     pub(crate) series: Vec<Series>,
 }
 
-/// One cell.
+/// The results of one cell.
 pub(crate) struct CellResult<'a> {
     pub(crate) cell: Cell,
     /// Arms by protocol; every protocol of the plan is there.
@@ -41,22 +41,22 @@ pub(crate) struct CellResult<'a> {
     pub(crate) null_pairing: Option<Pairing<'a>>,
 }
 
-/// One protocol in one cell.
+/// The transfers of one protocol in one cell.
 #[derive(Default)]
 pub(crate) struct Arm<'a> {
     /// Valid samples, by block.
     pub(crate) valid: Vec<&'a Sample>,
-    /// Their times, in µs.
+    /// Times of the valid samples, in µs.
     pub(crate) times: Vec<f64>,
     /// The times described; `None` without any.
     pub(crate) summary: Option<Summary>,
     /// Transfers that did not count.
     pub(crate) invalid: usize,
-    /// Those of them that ran into the time-out.
+    /// Transfers that ran into the time-out, among those that did not count.
     pub(crate) timed_out: usize,
 }
 
-/// One protocol against the baseline in one cell.
+/// The comparison of one protocol with the baseline in one cell.
 pub(crate) struct Pairing<'a> {
     pub(crate) comparison: Comparison,
     /// Method by which the comparison's interval was made.
@@ -98,7 +98,7 @@ impl<'a> Analysis<'a> {
         Ok(analysis)
     }
 
-    /// Without the crossings, which cost most of the time.
+    /// Makes the analysis without the crossings, which cost most of the time.
     pub(crate) fn of_cells(run: &Run<'a>) -> Result<Self, Error> {
         let plan = &run.manifest.plan;
         let judge = Judge::new(plan);
@@ -167,7 +167,7 @@ impl<'a> Analysis<'a> {
         self.cells.iter().map(of_cell).sum()
     }
 
-    /// Those of the null arm included.
+    /// The arms of all cells, those of the null arm included.
     pub(crate) fn arms(&self) -> impl Iterator<Item = &Arm<'a>> {
         self.cells
             .iter()

@@ -27,7 +27,7 @@ pub(crate) type Area<B> = DrawingArea<B, Shift>;
 pub(crate) type Drawn<B, T = ()> =
     Result<T, DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
 
-/// Something that can be drawn on any backend.
+/// A picture that can be drawn on any backend.
 pub(crate) trait Drawing {
     fn draw<B: DrawingBackend>(&self, paper: &Area<B>) -> Drawn<B>;
 }

@@ -35,14 +35,16 @@ pub struct Named<'a> {
     pub run: Run<'a>,
 }
 
-/// One environment (A) held against another (B). Differences and changes are of B against A.
+/// The comparison of one environment (A) with another (B). Differences and changes are of B against
+/// A.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Contrast {
     /// Name of A: a run, or a value of an axis.
     pub a: String,
     /// Name of B.
     pub b: String,
-    /// Other differences between the two runs: version, machine, backend; empty for two parts of one run.
+    /// Further differences between the two runs: version, machine, backend; empty for two parts of one
+    /// run.
     pub also_different: Vec<String>,
     /// Series that both have, by everything but the delay, each protocol against the first.
     pub series: Vec<SeriesContrast>,
@@ -93,10 +95,10 @@ pub struct Estimate {
     pub high: Option<f64>,
 }
 
-/// One delay.
+/// The comparison at one delay.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CellContrast {
-    /// One-way delay.
+    /// Delay of each direction.
     pub delay_us: u64,
     /// The faster protocol in A.
     pub a: CellSide,
@@ -111,7 +113,7 @@ pub struct CellContrast {
     pub parts: Vec<PartContrast>,
 }
 
-/// One delay in one environment.
+/// The measurements at one delay in one environment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CellSide {
     /// Pairs of the comparison.
@@ -157,7 +159,7 @@ pub struct Growth {
     pub difference: Estimate,
 }
 
-/// One-way delay from which on the second protocol is faster.
+/// The delay of each direction from which on the second protocol is faster.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Crossing {
     /// The delay in ms, with straight lines between the measured ones; its interval ends at measured

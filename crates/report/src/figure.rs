@@ -46,7 +46,7 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
-/// One pair of axes.
+/// A pair of axes with its series.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Panel {
     /// Value that sets the panel apart from the others; empty when it is the only one.
@@ -91,7 +91,7 @@ pub enum Ink {
     Protocol(Protocol),
     /// The protocol once more, as the null arm: its ink, faint.
     Null(Protocol),
-    /// One of an ordered lot, as of rates from slow to fast.
+    /// A member of an ordered group, as of rates from slow to fast.
     Step {
         /// Number of this one, from 0.
         at: usize,
@@ -180,7 +180,7 @@ pub struct Series {
     pub points: Vec<Datum>,
 }
 
-/// One value.
+/// A value at a place.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Datum {
     /// The place.
@@ -200,25 +200,25 @@ pub enum Form {
     Line,
     /// A marker each.
     Points,
-    /// Both.
+    /// A line with markers.
     LineAndPoints,
     /// A staircase that rises at each value, as of a distribution.
     Steps,
-    /// Small and light: single transfers.
+    /// Small and light markers: single transfers.
     Specks,
 }
 
 /// Form in which the intervals of a series are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Spread {
-    /// Not at all.
+    /// No intervals.
     #[default]
     None,
-    /// As a band along the line.
+    /// A band along the line.
     Ribbon,
-    /// As a line with caps at each value.
+    /// A line with caps at each value.
     Whiskers,
-    /// As a broad bar at each value.
+    /// A broad bar at each value.
     Bars,
 }
 

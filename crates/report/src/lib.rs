@@ -61,10 +61,10 @@ pub struct Run<'a> {
     pub samples: &'a [Sample],
 }
 
-/// Everything that is made of a run.
+/// The outputs that are made of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rendered {
-    /// One row per cell and protocol, in the plan's order.
+    /// The rows of the summary: one per cell and protocol, in the plan's order.
     pub summary: Vec<SummaryRow>,
     /// The same as `summary.csv`.
     pub summary_csv: String,
@@ -76,7 +76,7 @@ pub struct Rendered {
     pub html: String,
 }
 
-/// One picture, as data and drawn.
+/// A picture, as data and drawn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Picture {
     /// Content of the picture: its title, its sentences and its numbers.

@@ -77,7 +77,7 @@ pub fn null_check(run: &Run<'_>) -> Result<Option<NullCheck>, Error> {
     Ok(of_analysis(&Analysis::of_cells(run)?))
 }
 
-/// Does as [`null_check`], for a run that is computed already.
+/// The same as [`null_check`], for a run that is computed already.
 pub(crate) fn of_analysis(analysis: &Analysis<'_>) -> Option<NullCheck> {
     if !analysis.run.manifest.plan.null_arm {
         return None;

@@ -28,7 +28,7 @@ pub(crate) struct Selection {
     unmoved: Vec<Client>,
 }
 
-/// One cell.
+/// The policies in one cell.
 struct CellSelection {
     better: Protocol,
     policies: BTreeMap<Policy, Side>,
@@ -38,7 +38,7 @@ struct CellSelection {
     switch: Option<f64>,
 }
 
-/// One policy in one cell.
+/// The visits under one policy in one cell.
 struct Side {
     transfers: usize,
     /// ln(time / time of the better protocol), by session.
@@ -47,7 +47,7 @@ struct Side {
     http3: f64,
 }
 
-/// One client's sessions with one server.
+/// The sessions of one client with one server.
 #[derive(Default)]
 struct Visits {
     /// The first start and last end of each session, µs.

@@ -4,7 +4,8 @@ use crate::analysis::{Analysis, Arm, CellResult, Pairing};
 use altway_record::{Protocol, SummaryRow};
 use altway_stats::Winner;
 
-/// One row per cell and protocol, in the plan's order, and one of the null arm where there is one.
+/// The rows of the summary: one per cell and protocol, in the plan's order, and one of the null arm
+/// where there is one.
 pub(crate) fn rows(analysis: &Analysis<'_>) -> Vec<SummaryRow> {
     let baseline = analysis.baseline;
     let protocols: Vec<Protocol> = analysis.protocols().collect();

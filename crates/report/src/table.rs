@@ -6,7 +6,7 @@ use crate::words::{self, TimeUnit};
 use altway_record::Protocol;
 use altway_stats::{FEW_PAIRS, MIN_PAIRS_FOR_VERDICT, Winner};
 
-/// Between columns.
+/// Text between columns.
 const GAP: &str = "  ";
 /// Marks cells with few pairs.
 pub(crate) const FEW: &str = "*";

@@ -6,7 +6,7 @@ use crate::{null_arm, place, words};
 use altway_record::{Protocol, transfers};
 use altway_stats::{Crossover, MIN_PAIRS_FOR_VERDICT, Winner};
 
-/// Below this share of resamples with a crossing, the sentence says how few there were.
+/// Share of resamples with a crossing below which the sentence says how few there were.
 pub(crate) const SURE_SHARE: f64 = 0.95;
 
 /// Verdict of a series on one protocol against the baseline.

@@ -96,8 +96,8 @@ pub(crate) fn initial_window(window: InitialWindow) -> String {
     format!("first window {window} packets")
 }
 
-/// What is the same in a series of cells: `5 Mbit/s · 0 % loss · 1 MB`, and whatever is not as plans
-/// have it that say nothing of it.
+/// The values that are the same in a series of cells: `5 Mbit/s · 0 % loss · 1 MB`, and every value
+/// that is not the default of plans.
 pub(crate) fn series(cell: &Cell) -> String {
     let telling = telling(cell);
     let parts = parts(cell).into_iter().zip(telling);
@@ -105,7 +105,7 @@ pub(crate) fn series(cell: &Cell) -> String {
     told.collect::<Vec<_>>().join(" · ")
 }
 
-/// How many texts [`parts`] gives.
+/// Number of texts that [`parts`] gives.
 pub(crate) const PARTS: usize = 13;
 
 /// Every axis of a cell but its delay, as people read it.
@@ -135,7 +135,8 @@ pub(crate) fn parts(cell: &Cell) -> [String; PARTS] {
     ]
 }
 
-/// Which of [`parts`] say something: what always does, and what is not as it is by default.
+/// Marks of those [`parts`] that are shown: some always, the others where they are not as by
+/// default.
 pub(crate) fn telling(cell: &Cell) -> [bool; PARTS] {
     [
         true,

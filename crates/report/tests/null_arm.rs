@@ -70,7 +70,7 @@ fn excluded(rows: &[SummaryRow]) -> [(usize, usize); 2] {
     })
 }
 
-/// Over all runs; and that what is counted is what the summary says.
+/// Sums over all runs, and checks that they agree with the summary.
 fn over_all(runs: &[(Manifest, Vec<Sample>)], interval: &str) -> [(usize, usize); 2] {
     let mut all = [(0, 0); 2];
     let mut checks = Vec::new();

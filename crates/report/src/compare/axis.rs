@@ -71,8 +71,8 @@ impl Axis {
         Self::Loss,
     ];
 
-    /// Those that stand around a link. Two runs may differ in them and still be compared, for what
-    /// they fetch over which link is the same.
+    /// The axes that stand around a link. Two runs may differ in them and still be compared,
+    /// because their transfers and their links are the same.
     pub(super) const AROUND_THE_LINK: [Self; 9] = [
         Self::Topology,
         Self::Server,

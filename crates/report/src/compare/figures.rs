@@ -12,7 +12,7 @@ use altway_stats::CompareOptions;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// One table of figures (A) beside another (B).
+/// The comparison of one table of figures (A) with another (B).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FiguresContrast {
     /// Name of A.
@@ -53,10 +53,10 @@ pub struct FiguresSeries {
     pub grown: Option<Grown>,
 }
 
-/// One delay.
+/// The comparison at one delay.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct FiguresCell {
-    /// One-way delay.
+    /// Delay of each direction.
     pub delay_us: u64,
     /// Mean times in A, in µs: first and second protocol.
     pub a_us: [f64; 2],

@@ -28,7 +28,7 @@ type Rows<'a> = BTreeMap<u64, Vec<&'a Sample>>;
 /// A cell, and what it says of the protocol that is held against the first.
 type Measured<'s> = (&'s CellResult<'s>, &'s Pairing<'s>);
 
-/// Everything but the names and the findings.
+/// Computes the comparison, all but its names and findings.
 pub(super) fn contrast(
     a: &Side<'_, '_>,
     b: &Side<'_, '_>,

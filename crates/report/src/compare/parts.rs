@@ -10,9 +10,9 @@ pub(super) const PARTS: [&str; 3] = ["set-up", "first byte", "transfer"];
 /// A transfer's compared time, in ms, cut into what follows each other.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Parts {
-    /// Setting its connections up.
+    /// Time for setting its connections up.
     set_up: f64,
-    /// From then to the first byte of the answer.
+    /// Time from then to the first byte of the answer.
     first_byte: f64,
     /// The rest: all bytes of all answers.
     transfer: f64,
@@ -65,7 +65,7 @@ pub(super) fn rows_by_transfer(samples: &[Sample]) -> BTreeMap<u64, Vec<&Sample>
     rows
 }
 
-/// Something that a transfer met: a sum of the first over a sum of the second, over transfers.
+/// A ratio of a transfer's counts: summed over transfers, the first over the second.
 type Met = fn(&Sample) -> Option<(f64, f64)>;
 
 /// Name with its unit, and how it is read from a transfer's first row.

@@ -52,10 +52,10 @@ pub struct ReferenceSeries {
     pub grown: Option<Grown>,
 }
 
-/// One delay.
+/// The comparison at one delay.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReferenceCell {
-    /// One-way delay.
+    /// Delay of each direction.
     pub delay_us: u64,
     /// Mean time of the first protocol here.
     pub first_mean_us: Estimate,

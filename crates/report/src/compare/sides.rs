@@ -9,7 +9,7 @@ use std::time::Duration;
 /// A run, or the part of one.
 pub(super) struct Side<'s, 'a> {
     pub(super) analysis: &'s Analysis<'a>,
-    /// Those in which something was measured.
+    /// Series in which something was measured.
     pub(super) series: Vec<&'s Series>,
 }
 

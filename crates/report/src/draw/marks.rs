@@ -10,7 +10,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 /// Half the width of a whisker's cap, in pixels.
 const CAP: i32 = 7;
-/// Between the lines of a hatched cell, in pixels.
+/// Distance between the lines of a hatched cell, in pixels.
 const HATCH: i32 = 12;
 /// The smallest text that is worth printing.
 const SMALLEST: u32 = 12;

@@ -1,4 +1,4 @@
-//! One pair of axes with its marks.
+//! A pair of axes with its marks.
 
 use super::marks;
 use crate::canvas::{self, Area, Drawn, GREY, GRID, INK};

@@ -1,4 +1,4 @@
-//! Under what conditions a run was measured, what its link really did, and how to repeat it.
+//! The circumstances of a run, the link as it really was, and the way to repeat the run.
 
 use super::{escape, paragraph};
 use crate::analysis::Analysis;
@@ -11,10 +11,10 @@ use altway_record::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many kinds of faults are listed.
+/// The most kinds of faults that are listed.
 const MAX_FAULTS: usize = 10;
 
-/// What was configured beside what was seen.
+/// The section on conditions: the link as configured beside the link as it was.
 pub(super) fn section(analysis: &Analysis<'_>) -> String {
     let mut text = "<section id=\"conditions\">\n<h2>Conditions</h2>\n".to_owned();
     text.push_str(&facts("The run", &run(analysis)));
@@ -29,7 +29,7 @@ pub(super) fn section(analysis: &Analysis<'_>) -> String {
     text + "</section>\n"
 }
 
-/// What some network of the run could not set up as wanted, each sentence once.
+/// Settings that some network of the run could not have, each sentence once.
 fn limitations(manifest: &Manifest) -> BTreeSet<&str> {
     let networks = manifest.networks.iter().map(|network| &network.link);
     let links = networks.chain([&manifest.link]);
@@ -37,7 +37,7 @@ fn limitations(manifest: &Manifest) -> BTreeSet<&str> {
     all.map(String::as_str).collect()
 }
 
-/// What somebody on another machine needs to make the same run.
+/// The section on what somebody on another machine needs to make the same run.
 pub(super) fn reproduction(analysis: &Analysis<'_>) -> String {
     let manifest = analysis.run.manifest;
     if manifest.from_samples {
@@ -172,14 +172,14 @@ fn run(analysis: &Analysis<'_>) -> Facts {
     facts
 }
 
-/// What our client's hello is like; browsers have their own.
+/// The size of the ClientHello of altway's client; browsers have their own.
 const HELLO: &str = "altway's has key shares of X25519MLKEM768 and X25519: some 1,500 bytes, two datagrams over QUIC; \
                      other clients have their own";
 
-/// Of what only a manifest tells.
+/// The text in place of values that only a manifest has.
 const NOT_TOLD: &str = "not told by samples.csv";
 
-/// Behind a commit: whether it was all of the source.
+/// The text behind a commit: whether it was all of the source.
 fn dirty(manifest: &Manifest) -> &'static str {
     match manifest.build.dirty {
         Some(true) => ", with changes that no commit has",
@@ -187,7 +187,7 @@ fn dirty(manifest: &Manifest) -> &'static str {
     }
 }
 
-/// What the time went into, and what making transfers side by side did.
+/// The time that the run took, and the effect of transfers side by side.
 fn how_it_went(running: &Running) -> Facts {
     let mut facts = Vec::new();
     if let Some(share) = running.transfers_percent() {
@@ -213,7 +213,7 @@ fn how_it_went(running: &Running) -> Facts {
     facts
 }
 
-/// How many, and why.
+/// The number of repeated transfers, and the reasons.
 fn repeated(samples: &[Sample]) -> String {
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
     for sample in transfers(samples).filter(|sample| !sample.valid) {
@@ -464,7 +464,7 @@ fn seen(analysis: &Analysis<'_>) -> Facts {
     ]
 }
 
-/// Per configured loss, what was counted.
+/// The loss that was counted, by configured loss.
 fn losses(analysis: &Analysis<'_>) -> String {
     let of_loss = |loss: &altway_units::Ratio| {
         let cells = analysis.cells.iter().filter(|cell| cell.cell.loss == *loss);

@@ -38,7 +38,7 @@ pub(super) fn section(analysis: &Analysis<'_>) -> String {
     text
 }
 
-/// Under what conditions all of it holds: those of the one series, or who fetched from whom.
+/// The conditions under which all of it holds: those of the one series, or clients and servers.
 fn conditions(analysis: &Analysis<'_>) -> String {
     let mut all: Vec<String> = Vec::new();
     for series in &analysis.series {

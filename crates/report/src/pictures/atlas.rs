@@ -12,7 +12,7 @@ use altway_stats::{
 /// Maximum of groups of maps that are drawn, and of maps in each.
 const MAX_GROUPS: usize = 4;
 const MAX_LAYERS: usize = 6;
-/// About so many places of the fine grid between a map's cells.
+/// Number of places of the fine grid between a map's cells, about.
 const FINE_PLACES: usize = 2_500;
 
 /// The quantities that a map can stand on, from the most natural pair on.
@@ -49,15 +49,16 @@ pub(super) struct Atlas<'b> {
 
 /// The cells over x and y, all else being equal.
 pub(super) struct Map<'b> {
-    /// One of its cells, for what they have in common.
+    /// A cell of the map, for the conditions that all have in common.
     pub(super) cell: Cell,
-    /// Row by row, upwards.
+    /// Results row by row, upwards.
     pub(super) results: Vec<Option<&'b CellResult<'b>>>,
-    /// `None` without pairs, or with more cells than a line is sought between.
+    /// The line of equal times; `None` without pairs, or with more cells than a line is sought
+    /// between.
     pub(super) line: Option<ZeroLine>,
 }
 
-/// One for each protocol but the first; none when no two quantities vary.
+/// The maps of each protocol but the first; none when no two quantities vary.
 pub(super) fn all<'b>(analysis: &'b Analysis<'_>) -> Vec<Atlas<'b>> {
     let several = analysis.others.len() > 1;
     let atlas = |other: &Protocol| {
@@ -187,7 +188,7 @@ impl Map<'_> {
     }
 }
 
-/// One cell for each place of a quantity, rising.
+/// The first cell of each place of a quantity, rising.
 fn places<'c>(cells: impl Iterator<Item = &'c Cell>, dim: Dim) -> Vec<Cell> {
     let mut cells: Vec<Cell> = cells
         .filter(|cell| dim.place(cell).is_some())

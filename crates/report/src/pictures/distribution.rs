@@ -10,7 +10,7 @@ use crate::figure::{
 use crate::words::{self, TimeUnit};
 use altway_record::Protocol;
 
-/// More steps than this look the same.
+/// The most steps of a staircase; more look the same.
 const MAX_STEPS: usize = 250;
 
 pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {

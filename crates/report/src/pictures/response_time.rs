@@ -9,7 +9,8 @@ use crate::verdict::Verdict;
 use crate::words::{self, TimeUnit};
 use altway_record::{Protocol, Scenario};
 
-/// More transfers than this are thinned evenly, so that a picture of a large run stays small.
+/// The most transfers that are drawn; more are thinned evenly, so that a picture of a large run
+/// stays small.
 const MAX_SPECKS: usize = 200;
 
 pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {

@@ -46,7 +46,7 @@ pub(super) fn figure(analysis: &Analysis<'_>, atlas: &Atlas<'_>) -> Option<Figur
 
 /// Size of the first protocol's region, and its growth.
 pub(super) struct Finding {
-    /// Without full stop.
+    /// The title, without full stop.
     pub(super) title: String,
     pub(super) says: String,
 }

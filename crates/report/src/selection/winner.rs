@@ -65,7 +65,7 @@ impl Winner {
         })
     }
 
-    /// One sentence, or two.
+    /// The result in one sentence, or two.
     pub(super) fn told(&self) -> String {
         let Self { first, second, .. } = self;
         let lead = words::signed(difference(mean(&self.pairs)));

@@ -50,7 +50,7 @@ pub(crate) fn manifest(toml: &str) -> Manifest {
     }
 }
 
-/// One valid transfer of every block, cell and protocol.
+/// Valid transfers, one of every block, cell and protocol.
 pub(crate) fn samples(plan: &Plan) -> Vec<Sample> {
     let mut noise = Noise(plan.seed);
     let mut samples = Vec::new();
@@ -92,7 +92,7 @@ pub(crate) fn zero_of_map(loss: f64, rate: usize) -> f64 {
     (0.02 + 0.08 * rate as f64 - 0.08 * loss.ln_1p()) / 0.008
 }
 
-/// As [`samples`], with times whose difference follows [`zero_of_map`] and 2 % of noise.
+/// The same as [`samples`], with times whose difference follows [`zero_of_map`] and 2 % of noise.
 pub(crate) fn mapped(plan: &Plan) -> Vec<Sample> {
     let mut noise = Noise(plan.seed);
     let mut samples = samples(plan);

@@ -23,7 +23,7 @@ const NAMES: [&str; PARTS + 1] = [
     "server",
     "delay",
 ];
-/// Between the parts of a panel's title.
+/// Text between the parts of a panel's title.
 const SEPARATOR: &str = " · ";
 
 /// The axes of a run that have more than one value.
@@ -62,7 +62,7 @@ impl Choices {
     }
 }
 
-/// Everything that may set a cell apart, as panels name it.
+/// The values that may set a cell apart, as panels name them.
 fn values(cell: &Cell) -> Vec<String> {
     let parts = words::parts(cell).into_iter();
     parts
