@@ -395,7 +395,7 @@ pub const LIMITS: Section = Section {
             "max-requests",
             Form::Count(1, MOST),
             "40000",
-            "Requests in progress; those beyond are answered 503. Each costs 1 KiB, and maybe a descriptor.",
+            "Requests in progress; those beyond are answered 503, except the first 4 of each client (fewer if its share is smaller). Each costs 1 KiB, and maybe a descriptor.",
         ),
         key(
             "max-requests-per-client",

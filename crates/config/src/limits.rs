@@ -22,7 +22,7 @@ pub struct Limits {
     pub max_handshakes: Option<NonZeroUsize>,
     /// Handshakes of one client in progress.
     pub max_handshakes_per_client: Option<NonZeroUsize>,
-    /// Requests in progress.
+    /// Requests in progress; beyond, each client has its first 4 all the same (fewer if its share is smaller).
     pub max_requests: Option<NonZeroUsize>,
     /// Requests of one client in progress.
     pub max_requests_per_client: Option<NonZeroUsize>,

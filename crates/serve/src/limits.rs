@@ -86,8 +86,8 @@ pub struct Limits {
     /// many as it may have connections.
     pub max_handshakes_per_client: Option<usize>,
     /// Requests in progress: those whose responses have not been handed over whole. One beyond is answered
-    /// 503 with Retry-After, unless its client has no more than three others: there may be four more for each
-    /// client. Each costs some 1 KiB, and may hold a file descriptor. Default 40,000.
+    /// 503 with Retry-After, unless it is one of the first four of its client (fewer if the client's share is smaller):
+    /// there may be as many more for each client. Each costs some 1 KiB, and may hold a file descriptor. Default 40,000.
     pub max_requests: usize,
     /// Requests of one client in progress; handled as `max_requests`. Default `None`: an eighth of it,
     /// 5,000. Unless that is all of them, never more than eight times those that are left: twelve clients that ask for

@@ -40,8 +40,8 @@ pub(crate) struct Limits {
     /// Handshakes of one client in progress [default: as many as its connections].
     #[arg(long, value_name = "N", hide_short_help = true)]
     max_handshakes_per_client: Option<usize>,
-    /// Requests in progress; those beyond are answered 503. Each costs 1 KiB, and maybe a descriptor
-    /// [default: 40000].
+    /// Requests in progress; those beyond are answered 503, except the first 4 of each client (fewer if its share is
+    /// smaller). Each costs 1 KiB, and maybe a descriptor [default: 40000].
     #[arg(long, value_name = "N", hide_short_help = true)]
     max_requests: Option<usize>,
     /// Requests of one client in progress [default: an eighth].
