@@ -51,27 +51,20 @@ const BEFORE_HELP: usize = 900;
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve the files of a folder over HTTP/1.1, HTTP/2 and HTTP/3.
     Serve(Box<commands::serve::Arguments>),
     Proxy(Box<commands::proxy::Arguments>),
     Config(commands::config::Arguments),
-    /// Measure over emulated networks where each protocol wins.
     Lab(commands::lab::Arguments),
     Policy(commands::policy::Arguments),
     Status(commands::status::StatusArguments),
     Reload(commands::status::ReloadArguments),
     Explain(commands::explain::Arguments),
     Paths(commands::paths::Arguments),
-    /// Run a command behind an emulated link.
     Emulate(Box<commands::emulate::Arguments>),
-    /// Fetch a URL over one protocol, often, and time every request.
     Load(commands::load::Arguments),
-    /// Measure TCP, TLS and QUIC without HTTP.
     Raw(commands::raw::Arguments),
-    /// Make a local certificate authority and a certificate that it signed.
     Certs(commands::certs::Arguments),
     DnsRecord(commands::dns_record::Arguments),
-    /// Tell what this machine allows and hinders, what it costs and how to mend it.
     Doctor(commands::doctor::Arguments),
 }
 

@@ -7,10 +7,9 @@ use anyhow::Result;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// Make a local certificate authority, once, and a certificate that it signed, for localhost,
-/// 127.0.0.1, ::1 and the given names.
+/// Make a local certificate authority and a certificate that it signed.
 ///
-/// Both are kept and reused; the certificate is renewed before it expires or when it lacks a name.
+/// The certificate is for localhost, 127.0.0.1, ::1 and the given names. Both are kept and reused; the certificate is renewed before it expires or when it lacks a name.
 /// The authority's key never leaves this machine: whoever has it can pose as any site to those who
 /// trust it.
 #[derive(Debug, clap::Args)]
@@ -20,9 +19,9 @@ Examples:
   altway certs altway.test '*.altway.test' 192.0.2.7
   altway certs --install        # as root: this system's programs trust the authority")]
 pub(crate) struct Arguments {
-    /// More names and addresses that the certificate is for.
+    /// Further names and addresses that the certificate is for.
     names: Vec<String>,
-    /// Keep authority and certificate in here [default: altway's data folder].
+    /// Keep authority and certificate in here [default: $XDG_DATA_HOME/altway/certs, or ~/.local/share/altway/certs].
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Let this system trust the authority (as root).

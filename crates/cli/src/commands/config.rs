@@ -27,10 +27,10 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
-    /// Tell everything that is wrong with FILE and what it includes, each with file, line and column.
+    /// Check FILE and what it includes, and tell everything that is wrong, each with file, line and column.
     ///
-    /// Then folders, certificates and keys are opened, as a server would do that starts. Exit code 2 if
-    /// anything is wrong.
+    /// After that, folders, certificates and keys are opened, as a server would do that starts. The exit code is
+    /// 2 if anything is wrong.
     Check {
         /// The configuration.
         #[arg(value_name = "FILE")]

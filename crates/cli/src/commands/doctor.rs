@@ -10,8 +10,9 @@ use anyhow::Result;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Tell what this machine allows and hinders: each with what was seen, what it costs and how to
-/// mend it. Nothing is changed.
+/// Tell what this machine allows and hinders, what that costs and how to mend it.
+///
+/// Each finding comes with what was seen. Nothing is changed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:

@@ -31,9 +31,9 @@ use std::time::Duration;
 /// The interval in which the state of the commands is looked at.
 const LOOK_PERIOD: Duration = Duration::from_millis(10);
 
-/// Run COMMAND in a network namespace of its own, behind an emulated link.
+/// Run a command behind an emulated link.
 ///
-/// The far end of the link is a second namespace in which the command of `--server` runs; without
+/// COMMAND runs in a network namespace of its own. The far end of the link is a second namespace in which the command of `--server` runs; without
 /// it, and as root, this host. COMMAND finds the address of the server in $ALTWAY_SERVER, the same as
 /// URLs need it in $ALTWAY_HOST, and its own in $ALTWAY_CLIENT. Nothing is left behind, however the
 /// command ends. While it runs, `altway emulate set`, `show` and `reset` change the link.
@@ -54,38 +54,38 @@ pub(crate) struct Arguments {
     other: Option<Other>,
     #[command(flatten)]
     path: PathArguments,
-    /// Decides all that is random: the same seed loses the same packets.
-    #[arg(long, default_value_t = 1)]
+    /// Seed of all that is random: the same seed loses the same packets.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
     /// The topology between COMMAND and the link: nothing (direct), a router that forwards packets
     /// (router), one whose proxies pass TCP and UDP on (proxied), or nothing, and each end shapes what it sends,
     /// on its own interface (egress; egress-packets: without TCP's large pieces).
     #[arg(long, value_name = "TOPOLOGY", default_value_t)]
     topology: Topology,
-    /// Port of the server that the proxies pass on, of TCP and of UDP; may be given often.
+    /// Port of the server that the proxies pass on, of TCP and of UDP; may be given several times.
     #[arg(long, value_name = "PORT", default_value = "8443")]
     proxy_port: Vec<u16>,
     /// Give all ends addresses of IPv6, and none of IPv4.
     #[arg(long)]
     ipv6: bool,
     /// Largest IP packet in bytes; at least 68, with IPv6 1280.
-    #[arg(long, default_value_t = 1500)]
+    #[arg(long, value_name = "BYTES", default_value_t = 1500)]
     mtu: u16,
     /// TCP congestion control of the namespaces made [default: the host's].
     #[arg(long, value_name = "NAME")]
     congestion: Option<String>,
-    /// Keep all processors from sleeping, all the time: the ends wake faster, most of all in a virtual
-    /// machine, at full power. The link's own is awake while packets are on their way in any case.
+    /// Keep all processors from sleeping, all the time and at full power: the ends wake faster, most of all in a
+    /// virtual machine. The link's own processor is awake while packets are on their way in any case.
     #[arg(long)]
     keep_awake: bool,
     /// The backend that moves the packets: auto, tun, packet or netem. `auto` takes the first of these that this
     /// machine has; with `--between`, the first of the latter two.
     #[arg(long, value_name = "BACKEND", default_value = "auto")]
     backend: Asked,
-    /// Run no command, but be the link between two interfaces of this host, until a signal ends it:
-    /// for a container that stands between others, which `altway emulate attach` to it. Each is a name,
-    /// or a block of addresses of which the interface has one: 198.19.1.0/24. `packet` is their wire;
-    /// `netem` shapes what this host forwards as their router.
+    /// Run no command, but be the link between two interfaces of this host, until a signal ends it: for a container
+    /// that stands between others, which `altway emulate attach` to it. Each interface is given by its name, or by a
+    /// block of addresses of which it has one: 198.19.1.0/24. With the backend `packet` it is their wire; with
+    /// `netem` it shapes what this host forwards as their router.
     #[arg(long, num_args = 2, value_names = ["CLIENT_SIDE", "SERVER_SIDE"])]
     #[arg(conflicts_with_all = between::WITHOUT)]
     between: Vec<String>,

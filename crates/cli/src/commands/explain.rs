@@ -22,7 +22,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Observations after which what is supposed has taken the place of what was measured.
 const ENOUGH: usize = 64;
 
-/// Explain what a server would tell a client, both predicted times, and what they rest on.
+/// Explain which protocol a server would offer a client, both predicted times, and what they rest on.
 ///
 /// With --admin the running server is asked. With --state-dir it goes by what the server has kept in its state folder,
 /// a minute old while the server runs; there a path can be supposed. Nothing is changed by either. It is said under which
@@ -37,10 +37,10 @@ Examples:
 pub(crate) struct Arguments {
     /// The client's address.
     address: IpAddr,
-    /// Admin socket of the server: path of a Unix socket, or IP:PORT.
+    /// Admin socket of the server (`altway serve --admin`): path of a Unix socket, or IP:PORT.
     #[arg(long, value_name = "ADDRESS", required_unless_present = "state_dir", conflicts_with_all = ["state_dir", "policy", "what_if"])]
     admin: Option<Address>,
-    /// The server's state folder.
+    /// The server's state folder (`altway serve --state-dir`).
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
     /// One class alone, FAMILY-PLATFORM as in the output [default: all that are known at the address].

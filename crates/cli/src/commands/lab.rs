@@ -42,22 +42,15 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum LabCommand {
-    /// Show the plans that ship, or what a plan will do and how long that takes.
     Plan(plan::Arguments),
-    /// Run a plan and write a run folder.
     Run(RunArguments),
-    /// Go on with a run that was stopped.
     Resume(ResumeArguments),
-    /// Follow a run from another terminal.
     Watch(watch::Arguments),
-    /// Show the results of a run: the newest, if none is named.
     Show(ShowArguments),
-    /// Draw the tables, pictures and report of a run again, from its samples alone.
     Report(ReportArguments),
     Compare(compare::Arguments),
     Export(export::Arguments),
     CheckNull(null::Arguments),
-    /// Join the runs of a plan's shards into one.
     Merge(MergeArguments),
     /// Load pages with a browser, as the lab's client.
     #[command(hide = true)]
@@ -67,10 +60,11 @@ enum LabCommand {
     Tether(browse::TetherArguments),
 }
 
-/// Run a plan: every cell of its matrix is measured in random interleaved blocks, client and server
-/// in namespaces of their own with an emulated link between them.
+/// Run a plan and write a run folder.
 ///
-/// Ctrl-C keeps what is done; `altway lab resume` goes on with it.
+/// Every cell of the plan's matrix is measured in random interleaved blocks, client and server in
+/// namespaces of their own with an emulated link between them. Ctrl-C keeps what is done;
+/// `altway lab resume` goes on with it.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 `altway lab plan list` tells the plans that ship; quick is the default.
@@ -88,20 +82,21 @@ struct RunArguments {
     /// Make the run folder in here.
     #[arg(long, value_name = "DIR", default_value = RUNS)]
     runs: PathBuf,
-    /// Measure these one-way delays in place of the plan's: values, or ranges as in a plan, with commas
-    /// between them.
+    /// Measure these one-way delays in place of the plan's: values, or ranges as in a plan, with
+    /// commas between them: '10ms,20ms..100ms by 20ms'.
     #[arg(long, value_name = "DELAYS", value_delimiter = ',')]
     delays: Vec<String>,
-    /// Measure a part of the cells alone; other machines measure the others, and `altway lab merge`
-    /// joins them [default: all].
+    /// Measure a part of the cells alone, as 2/5; other machines measure the others, and
+    /// `altway lab merge` joins the runs [default: all cells].
     #[arg(long, value_name = "PART/PARTS", default_value_t = Shard::WHOLE, hide_default_value = true)]
     shard: Shard,
-    /// Measure next where the winner is least sure: finds from where on one is faster, with at most a
-    /// tenth of the pairs.
+    /// Measure the cell next whose winner is least sure: finds where one protocol becomes the
+    /// faster one, with a tenth of the pairs at most.
     #[arg(long, conflicts_with = "shard")]
     adaptive: bool,
-    /// Make so many transfers over slow links at once: off, auto or a number. Some are made alone as
-    /// well, and the run says whether that makes a difference [default: as the plan says, or off].
+    /// Make so many transfers over slow links at the same time: off, auto or a number. Some are
+    /// made alone as well, and the run says whether that makes a difference [default: as the plan
+    /// says, or off].
     #[arg(long, value_name = "COUNT")]
     side_by_side: Option<SideBySide>,
     /// The backend that moves the packets: auto, tun, packet or netem. `auto` takes the first of these that this
@@ -115,7 +110,7 @@ struct RunArguments {
     traced: traced::Traced,
 }
 
-/// Go on with a run that was stopped, killed or ran out of disk.
+/// Go on with a run that was stopped, was killed or ran out of disk.
 #[derive(Debug, clap::Args)]
 struct ResumeArguments {
     /// The run folder.
@@ -129,7 +124,9 @@ struct ResumeArguments {
     json: bool,
 }
 
-/// Show the results of a run; nothing is written.
+/// Show the results of a run: the newest, if none is named.
+///
+/// Nothing is written.
 #[derive(Debug, clap::Args)]
 struct ShowArguments {
     /// The run folder [default: the newest].
@@ -157,8 +154,10 @@ struct ReportArguments {
     json: bool,
 }
 
-/// Join the runs of a plan's shards into one run folder, which can be reported and resumed like any
-/// other: a resume measures what is missing.
+/// Join the runs of a plan's shards into one.
+///
+/// The run folder that it makes can be reported and resumed like any other: a resume measures what
+/// is missing.
 #[derive(Debug, clap::Args)]
 struct MergeArguments {
     /// The run folders, each of another shard.

@@ -22,7 +22,7 @@ use std::time::Duration;
 /// The most rounds: what each came to is kept until the end.
 const MAX_ROUNDS: i64 = 10_000;
 
-/// Fetch URL over one protocol and time every request, or over several and compare them.
+/// Fetch a URL over one protocol, or over several to compare them, and time every request.
 ///
 /// It never falls back: a request that was answered over another protocol than the one asked for is
 /// an error. A response with any status is an answer; failed connections, time-outs and cut bodies
@@ -41,28 +41,30 @@ pub(crate) struct Arguments {
     /// The protocol: h1, h2 or h3. Several, separated by commas, take turns and are compared.
     #[arg(short, long, value_delimiter = ',', default_value = "h2")]
     protocol: Vec<Protocol>,
-    /// Do all of it so often, each time over new connections.
+    /// Repeat all of it so many times, each time over new connections.
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=MAX_ROUNDS))]
     rounds: u32,
-    /// Connections.
-    #[arg(short, long, default_value = "1")]
+    /// Connections at the same time.
+    #[arg(short, long, value_name = "N", default_value = "1")]
     connections: NonZeroU32,
     /// Requests at the same time on each connection (HTTP/1.1: 1).
-    #[arg(short = 'm', long, default_value = "1")]
+    #[arg(short = 'm', long, value_name = "N", default_value = "1")]
     streams: NonZeroU32,
     /// Requests in all [default: 1].
-    #[arg(short = 'n', long, conflicts_with = "duration")]
+    #[arg(short = 'n', long, value_name = "N", conflicts_with = "duration")]
     requests: Option<NonZeroU64>,
-    /// Send requests for so long; those in flight at the end are awaited.
+    /// Send requests for so long, in place of -n; those in flight at the end are awaited.
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     duration: Option<Duration>,
     /// Open loop: send so many requests per second, whether earlier ones are answered or not; each
-    /// is timed from when it was due [default: send when the one before is answered].
+    /// is timed from its due time [default: closed loop, a request is sent when the one before is
+    /// answered].
     #[arg(long, value_name = "PER_SECOND")]
     rate: Option<NonZeroU32>,
     /// Open the connections evenly spaced over so long, instead of all at once: some servers refuse
-    /// those that come faster than they accept them. Each is busy from its own beginning on.
+    /// connections that come faster than they accept them. Each sends requests from its own
+    /// beginning on.
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     ramp: Option<Duration>,
     /// HTTP/3: a connection for each request, which leaves with the first packets (0-RTT) where an
@@ -72,7 +74,8 @@ pub(crate) struct Arguments {
     /// HTTP/3: the version of QUIC, 1 (RFC 9000) or 2 (RFC 9369) [default: 1].
     #[arg(long, value_name = "VERSION")]
     quic_version: Option<Version>,
-    /// Fetch what this JSON file says, from the URL's origin: requests that belong together.
+    /// Fetch the requests of this JSON file from the URL's origin, each when what it waits for has come: a page with
+    /// its objects, for instance.
     #[arg(long, value_name = "FILE",
           conflicts_with_all = ["connections", "streams", "requests", "duration", "rate", "ramp", "early_data"])]
     visit: Option<PathBuf>,

@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum PathsCommand {
-    /// Show clients by class, and what each class takes over QUIC.
+    /// Show the number of clients of each class, and the rate that the class takes over QUIC at most.
     Show {
         /// The server's state folder.
         #[arg(value_name = "DIR")]
@@ -38,8 +38,10 @@ enum PathsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Write each client (address and class) with all that is known of it, as CSV or JSON lines: rates, round trips,
-    /// losses, latest visit. A keyed hash stands for the address, the same as in the selection log.
+    /// Write all that is known of each client as CSV or JSON lines.
+    ///
+    /// Each client, an address and a class, has a line: rates, round trips, losses, latest visit. A keyed hash stands
+    /// for the address, the same as in the selection log.
     Export {
         /// The server's state folder.
         #[arg(value_name = "DIR")]
@@ -53,7 +55,7 @@ enum PathsCommand {
         )]
         format: export::Format,
     },
-    /// Forget all clients, while no server runs with the folder; the key stays.
+    /// Forget all clients, while no server runs with the folder; the key of the hashes stays.
     Reset {
         /// The server's state folder.
         #[arg(value_name = "DIR")]

@@ -14,7 +14,7 @@ use altway_select::Congestion;
 use anyhow::Result;
 use clap::Subcommand;
 
-/// Show what the server chooses a protocol by, fit it to measurements, try it on populations, and judge it by a log.
+/// Show, simulate, fit and judge the policies by which the server chooses a protocol.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]

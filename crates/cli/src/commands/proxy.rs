@@ -47,13 +47,14 @@ A request is sent to another server, or again, only if the first can't have hand
 is idempotent (GET, PUT, DELETE …) and no byte of a response has come. 502: the server did not answer, or
 not with HTTP; 503: no server is healthy, or all have too many requests; 504: no response in 60 s.
 
-Everything else is said in a file: `altway serve --config FILE`, with `proxy` in its routes
+Everything else is set in a configuration file: `altway serve --config FILE`, with `proxy` in its routes
 (docs/configuration.md).")]
 pub(crate) struct Arguments {
     /// The server, or several that answer alike.
     #[arg(value_name = "ORIGIN", required = true, value_parser = origin)]
     origins: Vec<Upstream>,
-    /// Address and port to listen at, TCP and UDP; * is all addresses, port 0 any that is free. Default: *:8443.
+    /// Address and port to listen at, TCP and UDP; * is all addresses, port 0 any that is free
+    /// [default: *:8443].
     #[arg(short, long, value_name = "ADDRESS:PORT")]
     listen: Option<ListenAddress>,
     #[command(flatten)]
@@ -70,7 +71,7 @@ pub(crate) struct Arguments {
     /// Ask each origin for this path every 5 s; one that fails is given no requests.
     #[arg(long, value_name = "PATH")]
     health: Option<CheckPath>,
-    /// Host of the requests to the origins. Default: what the client asks for.
+    /// Host of the requests to the origins [default: the host that the client asks for].
     #[arg(long, value_name = "HOST")]
     host: Option<HostValue>,
     /// Network of proxies before this one whose word on the client counts; may be given several times.
@@ -106,7 +107,8 @@ pub(crate) struct Arguments {
     /// Form of a line of the access log: key-value, json or combined.
     #[arg(long, value_name = "FORMAT", default_value_t = LogFormat::default(), requires = "access_log")]
     access_log_format: LogFormat,
-    /// Admin socket: path of a Unix socket, which only this user may use, or IP:PORT of this machine.
+    /// Admin socket: path of a Unix socket, which only this user may use, or IP:PORT of this machine, which
+    /// everybody on it may use [default: none].
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<altway_admin::Address>,
     /// Print a line of JSON on stdout as soon as the server listens, and another at the end.

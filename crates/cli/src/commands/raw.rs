@@ -11,7 +11,7 @@ use altway_raw::{Congestion, Tuning};
 use anyhow::Result;
 use clap::Subcommand;
 
-/// Measure plain TCP, TCP with TLS 1.3, and QUIC, without HTTP: what each carries, and what it costs.
+/// Measure TCP, TLS and QUIC without HTTP: what each carries, and what it costs.
 ///
 /// Start a server with `altway raw serve`, send to it with `altway raw send`; `altway raw shares` needs
 /// neither and tells why the figures are what they are.
@@ -23,11 +23,8 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum RawCommand {
-    /// Answer over all three transports on one port number.
     Serve(serve::Arguments),
-    /// Transfer to or from a server and tell what it cost both ends.
     Send(send::Arguments),
-    /// Tell where the cost of each transport goes, by switching off one thing after the other.
     Shares(shares::Arguments),
 }
 

@@ -45,10 +45,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Serve the files of DIR over HTTP/1.1, HTTP/2 and HTTP/3, all on one port number (TCP and UDP).
+/// Serve the files of a folder over HTTP/1.1, HTTP/2 and HTTP/3.
 ///
-/// Without --cert and --key it makes a certificate for localhost, 127.0.0.1 and ::1 once, signed by
-/// a certificate authority of its own, and says how to trust it.
+/// All three are on one port number, TCP and UDP. Without --cert and --key it makes a certificate for localhost,
+/// 127.0.0.1 and ::1 once, signed by a certificate authority of its own, and says how to trust it.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -62,7 +62,7 @@ Examples:
 Early data: a request that comes with the first packets can be sent again by whoever sees it. This
 server handles no copy, as each session is good for one resumption; but it knows sessions only as
 long as it runs, and shares them with no other server. What could do harm (POST, PUT, DELETE …) is
-answered 425 (Too Early), and browsers ask again after the hand-shake.
+answered 425 (Too Early), and browsers ask again after the handshake.
 
 Policies: who is offered HTTP/3 by the Alt-Svc field
   learned    clients that it is faster for, by what they and others like them have shown
@@ -73,8 +73,8 @@ Policies: who is offered HTTP/3 by the Alt-Svc field
   h2         nobody; clients that were told of HTTP/3 before are told to forget it
 
 A first SIGTERM or Ctrl-C lets requests end, a second ends at once. SIGHUP reads certificate, key
-and OCSP response again; connections go on, and if a file is bad the former ones stay. At both times
-it warns of a key that others may read, of a certificate that is expired, not yet valid, or within
+and OCSP response again; connections go on, and if a file is bad the former ones stay. At its start and at
+SIGHUP it warns of a key that others may read, of a certificate that is expired, not yet valid, or within
 14 days of its end, and of a chain that costs QUIC clients a round trip, and serves all the same. SIGUSR1 opens the access log anew by its name: for
 logrotate, postrotate is `kill -USR1` with the process number.
 
@@ -90,12 +90,14 @@ ones are the new server's, those that are there end with the old one, which exit
 --bind, --port, --threads, --spread, --server-id and --h2c can't change this way; further addresses of
 a file can. If the new server can't run, or ends within 2 s, the old one serves on. At most 3 old ones may be ending at a time.")]
 pub(crate) struct Arguments {
-    /// Serve what this file says. Everything else is said in it: see `altway config`.
+    /// Configuration file (TOML), in place of all options but --admin, --json, --quiet and --verbose: see
+    /// `altway config`.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Admin socket: path of a Unix socket, which only this user may use, or IP:PORT of this machine, which everybody
-    /// on it may. In a browser it shows what the server does; /metrics is for Prometheus; `altway status`,
-    /// `altway explain` and `altway reload` ask it. With --config it takes the place of the file's `admin`.
+    /// on it may use. In a browser it shows what the server does; /metrics is for Prometheus; `altway status`,
+    /// `altway explain` and `altway reload` ask it. With --config it takes the place of the file's `admin` [default:
+    /// none].
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<altway_admin::Address>,
     /// Print a line of JSON on stdout as soon as the server listens.

@@ -13,17 +13,17 @@ use std::path::{Path, PathBuf};
 
 /// Print the configuration of FILE, or the one that equals options of `altway serve`.
 ///
-/// What differs from the defaults is printed, with included sites in place. Paths of options are made
+/// Keys that differ from their defaults are printed, with included sites in place. Paths of options are made
 /// absolute, so that the text can stand anywhere.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The configuration.
     #[arg(value_name = "FILE", conflicts_with = "serve")]
     file: Option<PathBuf>,
-    /// Every key, with its meaning and its default.
+    /// Print every key, with its meaning and its default.
     #[arg(long)]
     all: bool,
-    /// The file, or options, that `altway serve` would be given.
+    /// Options of `altway serve`, in place of FILE.
     #[arg(
         last = true,
         value_name = "OPTIONS OF SERVE",

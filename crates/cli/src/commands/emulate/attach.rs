@@ -17,7 +17,7 @@ const ATTEMPT: Duration = Duration::from_secs(5);
 
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Make this host an end of a link that another one is (`--between`), and become COMMAND.
+/// Make this host an end of the link that another host is (`--between`), and become COMMAND.
 ///
 /// The interface gets an address of the same block as that of the other end, and its offloads are
 /// switched off, so that every packet is one of the wire. For a container, whose network goes with it:

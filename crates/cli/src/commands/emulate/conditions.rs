@@ -17,8 +17,8 @@ pub(super) struct Conditions {
     /// 'jitter 5ms, down loss gilbert 2% burst 4'.
     #[arg(long, value_name = "SETTINGS")]
     set: Option<Change>,
-    /// Change the link so long after COMMAND was started, in the words of `altway emulate set`; may
-    /// be given often: --at 3s 'loss 5%, delay 100ms'.
+    /// Change the link so long after COMMAND was started, in the words of `altway emulate set`; may be given several
+    /// times: --at 3s 'loss 5%, delay 100ms'.
     #[arg(long, num_args = 2, value_names = ["TIME", "SETTINGS"], action = clap::ArgAction::Append)]
     at: Vec<String>,
     /// A name by which `altway emulate set`, `show` and `reset` find this link.
@@ -27,13 +27,13 @@ pub(super) struct Conditions {
     /// Write every packet, as both ends of the link see it, to this pcapng file. Wireshark opens it.
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
-    /// Keep the link to one processor: 1.
+    /// Keep the link to the processor of this number: 1.
     #[arg(long, value_name = "CPU")]
     pin_link: Option<usize>,
-    /// Keep COMMAND to these processors: 0, 2-3.
+    /// Keep COMMAND to the processors of these numbers: 0,2-3.
     #[arg(long, value_name = "CPUS")]
     pin_client: Option<Processors>,
-    /// Keep the server command to these processors.
+    /// Keep the server command to the processors of these numbers.
     #[arg(long, value_name = "CPUS", requires = "server")]
     pin_server: Option<Processors>,
     /// Keep the link, COMMAND and the server command to processors of their own, as far as there are

@@ -8,9 +8,9 @@ use altway_link::{Change, Config};
 use anyhow::Result;
 use serde::Serialize;
 
-/// Change a link while it runs. Packets that are in it stay in it.
+/// Change a link while it runs.
 ///
-/// What is not named stays as it was. Give options as those of `altway emulate`, or words: the name of
+/// Packets that are in it stay in it. What is not named stays as it was. Give options as those of `altway emulate`, or words: the name of
 /// a setting and its value, several of them separated by commas, with `up` or `down` before those that
 /// are meant for one direction only. Settings are rate, delay, jitter, loss, duplicate, reorder,
 /// corrupt, queue and discipline.
@@ -56,8 +56,10 @@ pub(crate) struct Show {
     link: Which,
 }
 
-/// Take the shaping of a running link away: no rate, no delay, no loss, and nothing that its schedule
-/// still had in store. Packets that are in it stay in it.
+/// Take the shaping of a running link away.
+///
+/// The link then has no rate, no delay and no loss, and nothing that its schedule still had in
+/// store. Packets that are in it stay in it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Reset {
     #[command(flatten)]
@@ -66,11 +68,11 @@ pub(crate) struct Reset {
 
 #[derive(Debug, clap::Args)]
 struct Which {
-    /// Which link, by the name that `altway emulate --name` gave it or the number of its process
+    /// The link, by the name that `altway emulate --name` gave it or the number of its process
     /// [default: the only one, or the one that this command runs behind].
     #[arg(long, value_name = "NAME|PID")]
     link: Option<String>,
-    /// Print how the link is then as JSON.
+    /// Print the link's settings and counters as JSON.
     #[arg(long)]
     json: bool,
 }

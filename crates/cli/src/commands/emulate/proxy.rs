@@ -22,24 +22,24 @@ Examples:
   altway emulate proxy --tcp 0.0.0.0:8444:server:8443
   altway emulate proxy --tcp '[::1]:8443:198.18.0.2:8443'")]
 pub(crate) struct Arguments {
-    /// Pass the TCP connections to PORT here on to HOST:PORT; may be given often.
+    /// Pass the TCP connections to PORT here on to HOST:PORT; may be given several times.
     #[arg(
         long,
         value_name = "[ADDRESS:]PORT:HOST:PORT",
         required_unless_present = "udp"
     )]
     tcp: Vec<Forward>,
-    /// Pass the UDP datagrams to PORT here on to HOST:PORT; may be given often.
+    /// Pass the UDP datagrams to PORT here on to HOST:PORT; may be given several times.
     #[arg(long, value_name = "[ADDRESS:]PORT:HOST:PORT")]
     udp: Vec<Forward>,
     /// TCP connections at once for each port; more wait.
-    #[arg(long, value_name = "COUNT", default_value_t = Limits::default().tcp_connections)]
+    #[arg(long, value_name = "N", default_value_t = Limits::default().tcp_connections)]
     tcp_connections: usize,
     /// End a TCP connection after so long without a byte either way.
     #[arg(long, value_name = "TIME", default_value = "5min", value_parser = duration::parse)]
     tcp_idle: Duration,
     /// UDP clients at once for each port; one more takes the place of the one silent longest.
-    #[arg(long, value_name = "COUNT", default_value_t = Limits::default().udp_flows)]
+    #[arg(long, value_name = "N", default_value_t = Limits::default().udp_flows)]
     udp_clients: usize,
     /// Forget a UDP client after so long without a datagram to or from it.
     #[arg(long, value_name = "TIME", default_value = "2min", value_parser = duration::parse)]

@@ -24,9 +24,9 @@ Examples:
   altway lab compare runs/20261122-100000-delay-sweep results/reference/environments.csv
   altway lab compare theirs.csv ours/summary.csv")]
 pub(crate) struct Arguments {
-    /// The run folder of A; or, where B is one, a CSV file of figures too.
+    /// The run folder of A; if B is a CSV file of figures, A may be one too.
     a: PathBuf,
-    /// The run folder of B; or a CSV file of reference figures (docs/data/reference.md).
+    /// The run folder of B, or a CSV file of reference figures (docs/data/reference.md).
     #[arg(conflicts_with = "by")]
     b: Option<PathBuf>,
     /// Compare the parts of one run: topology, server, client, congestion, initial_window, certificate,

@@ -19,14 +19,14 @@ Examples:
 pub(super) struct Arguments {
     /// The run folder.
     run: PathBuf,
-    /// The persons who measured: `Family, Given`, or the name of an organisation. Again for each.
+    /// Who measured: a person as `Family, Given`, or the name of an organisation; may be given several times.
     #[arg(long, value_name = "NAME", required = true)]
     author: Vec<String>,
     /// The licence of the data, by its SPDX identifier.
     #[arg(long, value_name = "SPDX", default_value = "CC-BY-4.0", value_parser = spdx)]
     license: String,
     /// The title of the data [default: made of the plan's name].
-    #[arg(long)]
+    #[arg(long, value_name = "TEXT")]
     title: Option<String>,
     /// The archive [default: RUN.tar.gz in this folder].
     #[arg(short, long, value_name = "FILE")]

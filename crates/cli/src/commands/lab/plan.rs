@@ -23,25 +23,25 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum PlanCommand {
-    /// The plans that ship.
+    /// List the plans that ship.
     List {
         /// Print them as JSON.
         #[arg(long)]
         json: bool,
     },
-    /// The cells of a plan, its transfers, and the time that they will take.
+    /// Show the cells of a plan, its transfers, and the time that they will take.
     Show {
         /// The name of a plan that ships, or a TOML file.
         #[arg(default_value = plans::DEFAULT)]
         plan: String,
-        /// A part of it, as for `altway lab run`.
+        /// A part of its cells, as for `altway lab run` [default: all cells].
         #[arg(long, value_name = "PART/PARTS", default_value_t = Shard::WHOLE, hide_default_value = true)]
         shard: Shard,
         /// Print all of it as JSON.
         #[arg(long)]
         json: bool,
     },
-    /// The text of a plan that ships, to begin one's own with.
+    /// Print the text of a plan that ships, to begin one's own with.
     Print {
         /// The plan's name.
         plan: String,

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Follow a run from another terminal: it is only read, so watching changes nothing.
+/// Follow a run from another terminal.
 ///
-/// Ends when the run is complete; Ctrl-C ends the watching, not the run.
+/// The run is only read, so watching changes nothing. It ends when the run is complete; Ctrl-C ends the watching, not the run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The run folder [default: the newest].
@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
     /// Look for the newest run in here.
     #[arg(long, value_name = "DIR", default_value = RUNS)]
     runs: PathBuf,
-    /// The interval between two looks.
+    /// Time between two looks.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::parse)]
     every: Duration,
     /// Look once and end.

@@ -30,7 +30,8 @@ use timing::Timing;
 Examples:
   altway serve --selection-log selection.jsonl --state-dir state &
   altway policy evaluate selection.jsonl
-  altway policy evaluate selection.jsonl.1 selection.jsonl --policy surface --policy mine.toml --json")]
+  altway policy evaluate selection.jsonl.1 selection.jsonl \\
+      --policy surface --policy mine.toml --json")]
 pub(crate) struct Arguments {
     /// Files that `altway serve --selection-log FILE` wrote.
     #[arg(value_name = "LOG", required = true)]

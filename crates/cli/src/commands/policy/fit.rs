@@ -24,12 +24,13 @@ use text::Summary;
 /// links or servers, small objects beside a large one, returning visitors.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
-What the runs leave open is named, and nothing is written. Measure what tells it, or --keep its value:
-- limits: large objects on links that are faster than the client takes over QUIC;
-- lead.base, lead.growth, lead.pace: several losses at several delays and rates;
-- lead.objects: pages with loss;
-- quic.handshake-bytes, quic.handshake-seconds: small objects on new connections without delay;
-- quic.request-seconds: small objects on open connections without delay.
+Coefficients that the runs leave open are named, and nothing is written. Measure what determines them, or --keep
+their values:
+  limits: large objects on links that are faster than the client takes over QUIC;
+  lead.base, lead.growth, lead.pace: several losses at several delays and rates;
+  lead.objects: pages with loss;
+  quic.handshake-bytes, quic.handshake-seconds: small objects on new connections without delay;
+  quic.request-seconds: small objects on open connections without delay.
 
 Examples:
   altway policy fit runs/20261124-100000-bandwidth-map runs/20261124-120000-page -o mine.toml
@@ -45,11 +46,11 @@ pub(crate) struct Arguments {
     /// Begin with the surface of a file instead of the one that ships.
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
-    /// Coefficients that stay as they are, for instance lead.objects,limits.chromium-linux.
+    /// Coefficients that stay as they are, with commas: lead.objects,limits.chromium-linux.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     keep: Vec<String>,
     /// Parts that cells are split into, each of which is predicted by a fit to the others.
-    #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = RangedU64ValueParser::<usize>::new().range(2..=100))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = RangedU64ValueParser::<usize>::new().range(2..=100))]
     folds: usize,
     /// Draw the residuals as SVG.
     #[arg(long, value_name = "FILE")]

@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     warm: bool,
     /// Share of packets that the path loses.
-    #[arg(long, value_name = "RATIO", default_value = "0%")]
+    #[arg(long, value_name = "SHARE", default_value = "0%")]
     loss: Ratio,
     /// Class of the client: its browser and platform.
     #[arg(long, value_name = "CLASS", default_value = "chromium-linux")]

@@ -20,10 +20,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Let populations of clients visit a site for weeks of virtual time under one policy after the other, and say
-/// what each costs.
+/// Simulate weeks of visits to a site under one policy after the other, and say what each costs.
 ///
-/// Clients differ in browser, network and distance, keep their browser's Alt-Svc cache, and come again. All
+/// Populations of clients visit in virtual time. Clients differ in browser, network and distance, keep their browser's Alt-Svc cache, and come again. All
 /// policies meet the same clients, visits and noise. Regret is a page's time beyond that of the protocol that
 /// was the better one for it: nobody has 0, for one entry serves small pages and large ones. The population is
 /// invented, and the times follow a model that was fitted to the lab's transfers: where real transfers say
@@ -33,11 +32,12 @@ use std::sync::{Mutex, PoisonError};
 Examples:
   altway policy simulate
   altway policy simulate --population metro-bulk --clients 20000
-  altway policy simulate --population metro-web --policy learned --seed 61 --selection-log selection.jsonl
+  altway policy simulate --population metro-web --policy learned --seed 61 \\
+      --selection-log selection.jsonl
   altway policy simulate --policy learned --policy surface:mine.toml --policy study --json")]
 pub(crate) struct Arguments {
-    /// Visitors and what they load: metro-bulk, metro-web, national-web or global-web, by the distance to the server and
-    /// by what is loaded (pages, or downloads).
+    /// Populations, with commas: metro-bulk, metro-web, national-web or global-web, by the distance to the server and
+    /// by what is loaded (web: pages; bulk: downloads).
     #[arg(
         long,
         value_name = "NAME",
@@ -50,16 +50,16 @@ pub(crate) struct Arguments {
     /// really is; may be given several times.
     #[arg(long, value_name = "POLICY", default_values = ["h2", "h3", "learned", "clairvoyant"])]
     policy: Vec<Candidate>,
-    /// Clients of a population.
-    #[arg(long, value_name = "COUNT", default_value_t = 4_000, value_parser = RangedU64ValueParser::<u32>::new().range(200..=10_000_000))]
+    /// Clients of each population.
+    #[arg(long, value_name = "N", default_value_t = 4_000, value_parser = RangedU64ValueParser::<u32>::new().range(200..=10_000_000))]
     clients: u32,
     /// Days of visits.
-    #[arg(long, value_name = "COUNT", default_value_t = 28, value_parser = RangedU64ValueParser::<u32>::new().range(1..=366))]
+    #[arg(long, value_name = "N", default_value_t = 28, value_parser = RangedU64ValueParser::<u32>::new().range(1..=366))]
     days: u32,
     /// Visits a day of the median client, above 0.
     #[arg(long, value_name = "NUMBER", default_value = "0.4", value_parser = visits)]
     visits: f64,
-    /// Seeds of the worlds; results are means over them.
+    /// Seeds of the worlds, with commas; results are means over them.
     #[arg(
         long,
         value_name = "NUMBER",
@@ -68,7 +68,7 @@ pub(crate) struct Arguments {
     )]
     seed: Vec<u64>,
     /// Clients that the server remembers at most.
-    #[arg(long, value_name = "COUNT", default_value_t = 131_072, value_parser = RangedU64ValueParser::<usize>::new().range(1_024..=16_777_216))]
+    #[arg(long, value_name = "N", default_value_t = 131_072, value_parser = RangedU64ValueParser::<usize>::new().range(1_024..=16_777_216))]
     remembered: usize,
     /// Write the selection log that the server would write, of a single run, for `altway policy evaluate`.
     #[arg(long, value_name = "FILE")]

@@ -21,10 +21,11 @@ pub(super) struct Options {
     /// Address to which the authority may write of what concerns the account.
     #[arg(long, value_name = "EMAIL", requires = "acme")]
     acme_email: Option<Email>,
-    /// Another authority: the URL of its ACME directory.
+    /// URL of the authority's ACME directory [default: that of Let's Encrypt].
     #[arg(long, value_name = "URL", requires = "acme")]
     acme_directory: Option<DirectoryUrl>,
-    /// PEM file of the authorities that sign the certificate of the directory's server. Default: the system's.
+    /// PEM file of the authorities that sign the certificate of the directory's server [default:
+    /// the system's].
     #[arg(long, value_name = "FILE", requires = "acme")]
     acme_roots: Option<PathBuf>,
 }

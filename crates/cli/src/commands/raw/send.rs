@@ -16,10 +16,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Transfer SIZE bytes to or from `altway raw serve` and tell what it cost both ends.
+/// Transfer bytes to or from `altway raw serve` and tell what it cost both ends.
 ///
-/// One connection over each transport, its transfers one after the other. A transfer is over when the
-/// other end has said that it has all; the hand-shake is not in its time.
+/// Each transport has one connection, its transfers one after the other. A transfer is over when
+/// the other end has said that it has all; the handshake is not in its time.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -54,16 +54,16 @@ pub(crate) struct Arguments {
     #[arg(short, long, default_value = "down", value_name = "up|down|both")]
     direction: Direction,
     /// Transfers, one after the other.
-    #[arg(short = 'n', long, default_value = "1")]
+    #[arg(short = 'n', long, value_name = "N", default_value = "1")]
     requests: NonZeroU64,
     /// Request and response: send so many bytes first; the server answers with SIZE bytes once it
     /// has them.
     #[arg(long, value_name = "SIZE", conflicts_with = "direction")]
     request_size: Option<DataSize>,
-    /// Have both ends compare every byte with what it should be; their processor time counts it.
+    /// Have both ends compare every byte with what it should be; their processor time includes that.
     #[arg(long)]
     verify: bool,
-    /// Time for which nothing may move before it is given up.
+    /// Time without a byte either way after which a transfer is given up.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse)]
     timeout: Duration,
     /// Trust only the certificate authorities in this PEM file [default: the system's].
@@ -93,7 +93,7 @@ enum OverArgument {
     Tls,
     /// QUIC.
     Quic,
-    /// One after the other.
+    /// All three, one after the other.
     All,
 }
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-/// Answer `altway raw send` over plain TCP, TLS and QUIC, all on one port number (TCP and UDP).
+/// Answer `altway raw send` over TCP, TLS and QUIC, all on one port number.
 ///
 /// Without --cert and --key it uses the certificate of altway's own authority, made when missing.
 /// Whoever reaches the port can have any amount of data sent: open it to the measuring client alone.

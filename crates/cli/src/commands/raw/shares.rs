@@ -37,11 +37,11 @@ pub(crate) struct Arguments {
     /// Bytes of payload of each transfer.
     #[arg(short, long, default_value = "100MB", value_parser = some_payload)]
     size: DataSize,
-    /// Which end sends: up, down or both at the same time.
+    /// The end that sends: up (the client), down (the server) or both at the same time.
     #[arg(short, long, default_value = "down", value_name = "up|down|both")]
     direction: Direction,
     /// Transfers of each variant; with fewer than 6 no share has an interval, and none is told.
-    #[arg(short, long, default_value_t = SharesOptions::default().rounds)]
+    #[arg(short, long, value_name = "N", default_value_t = SharesOptions::default().rounds)]
     rounds: NonZeroUsize,
     /// Print the figures as JSON.
     #[arg(long)]

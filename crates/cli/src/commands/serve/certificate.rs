@@ -25,7 +25,8 @@ pub(super) struct Files {
     /// those without 403.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["h2c", "behind_tls_proxy"])]
     client_roots: Option<PathBuf>,
-    /// List of certificates that these authorities have revoked (CRL), PEM or DER; may be given again.
+    /// List of certificates that these authorities have revoked (CRL), PEM or DER; may be given several
+    /// times.
     #[arg(long, value_name = "FILE", requires = "client_roots")]
     client_revocation: Vec<PathBuf>,
     /// Answer clients without a certificate as well.

@@ -9,12 +9,12 @@ use std::path::Path;
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Files")]
 pub(super) struct ServedFiles {
-    /// Name of the file that a folder is answered with; given again, the next to be tried
-    /// (default: index.html).
+    /// Name of the file that a folder is answered with; may be given several times, in the order in which they are
+    /// tried [default: index.html].
     #[arg(long, value_name = "NAME", hide_short_help = true)]
     index: Vec<String>,
     /// File of DIR that is answered with 200 where nothing is found: for applications that read the path
-    /// themselves. What browsers mark as no navigation (Sec-Fetch-Mode) is answered 404 all the same.
+    /// themselves. Requests that browsers mark as no navigation (Sec-Fetch-Mode) are answered 404 all the same.
     #[arg(long, value_name = "FILE", value_parser = page)]
     fallback: Option<UrlPath>,
     /// Answer /about with about.html, and redirect /about.html there.
@@ -23,8 +23,8 @@ pub(super) struct ServedFiles {
     /// Show what is in folders without an index: a page, or JSON for those that ask for it.
     #[arg(long)]
     listing: bool,
-    /// Send compressed files that lie beside others, as app.js.br beside app.js, to clients that take them:
-    /// which codings, where not all.
+    /// Send compressed files that lie beside others, as app.js.br beside app.js, to clients that take them. CODINGS
+    /// are zstd, br and gzip, with commas; without a value: all.
     #[arg(
         long,
         value_name = "CODINGS",
@@ -45,13 +45,15 @@ pub(super) struct ServedFiles {
         value_delimiter = ','
     )]
     compress: Vec<OnTheFly>,
-    /// Cache-Control of files: /a/file, /folder/* or *.ext, and its value. The first that fits counts.
+    /// Cache-Control of files: /a/file, /folder/* or *.ext, and its value, as in '/assets/*=max-age=86400'; may be
+    /// given several times, the first that fits counts.
     #[arg(long, value_name = "PATTERN=VALUE", value_parser = cache)]
     cache: Vec<CacheRule>,
-    /// A field of every response.
+    /// A field of every response, as in 'X-Frame-Options: DENY'; may be given several times.
     #[arg(long, value_name = "NAME: VALUE", value_parser = header)]
     header: Vec<HeaderField>,
-    /// File of DIR that a status from 400 on is answered with (default: 404=404.html, if it is there).
+    /// File of DIR that a status from 400 on is answered with; may be given several times [default: 404=404.html, if
+    /// it is there].
     #[arg(long, value_name = "STATUS=FILE", value_parser = error_page, hide_short_help = true)]
     error_page: Vec<ErrorPage>,
 }

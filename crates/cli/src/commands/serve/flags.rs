@@ -35,9 +35,16 @@ pub(crate) struct Flags {
     #[command(flatten)]
     certificate: certificate::Files,
     /// Worker threads [default: one per core].
-    #[arg(short = 'n', long, env = "ALTWAY_THREADS", hide_env_values = true)]
+    #[arg(
+        short = 'n',
+        long,
+        value_name = "N",
+        env = "ALTWAY_THREADS",
+        hide_env_values = true
+    )]
     threads: Option<NonZeroUsize>,
-    /// The threads that accept: per-worker (no hand-over) or round-robin (one thread for all; even shares).
+    /// Threads that accept TCP connections: per-worker (each its own, no hand-over) or round-robin (one thread for
+    /// all, even shares).
     #[arg(long, value_name = "HOW", default_value_t = Spread::default())]
     spread: Spread,
     /// 1 or 2 bytes that every QUIC connection ID begins with, for a load balancer [default: none].
@@ -81,8 +88,8 @@ pub(crate) struct Flags {
     /// Packets of QUIC's first congestion window. TCP's is the route's (ip route ... initcwnd).
     #[arg(long, value_name = "PACKETS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1000))]
     initial_window: u32,
-    /// Answer returning clients of HTTP/3 a round trip earlier (0-RTT): off, files, or all, proxied requests too.
-    /// GET, HEAD and OPTIONS only; else 425. Without a value: all.
+    /// Answer returning clients of HTTP/3 a round trip earlier (0-RTT): off, files, or all (proxied requests too).
+    /// GET, HEAD and OPTIONS only, others are answered 425. Without a value: all.
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_value_t = EarlyData::Files,
           default_missing_value = "all", conflicts_with_all = ["h2c", "behind_tls_proxy"])]
     early_data: EarlyData,
@@ -95,22 +102,23 @@ pub(crate) struct Flags {
     /// ends 4 s after it at the latest, whatever its threads do.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
     grace: Duration,
-    /// Take over from the server that runs with the same PATH, and let the next one do so: where they
-    /// meet (a Unix socket that only this user may use).
+    /// Take over from the server that runs with the same PATH, if there is one, and let the next one take over from
+    /// this. PATH is a Unix socket that only this user may use.
     #[arg(long, value_name = "PATH")]
     takeover: Option<PathBuf>,
-    /// Go on as this user, by name or number, once the sockets are bound and keys and logs are open: for a start as root.
+    /// Go on as this user, by name or number, once the sockets are bound and keys and logs are open: for a start as
+    /// root [default: the user that started it].
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// Group in place of the user's own.
+    /// Go on as this group, by name or number [default: that of --user].
     #[arg(long, value_name = "NAME", requires = "user", hide_short_help = true)]
     group: Option<String>,
     /// Let the process reach every file that its user can [default: those that its options name alone, where the
     /// kernel can see to that (Landlock, Linux 5.19 and later)].
     #[arg(long)]
     no_sandbox: bool,
-    /// Append a line for each request to this file, or - for stderr. A new file is its owner's alone. No
-    /// request waits for it: lines beyond 4 MiB that it doesn't take are dropped, and counted in it.
+    /// Append a line for each request to this file, or - for stderr. A new file is its owner's alone. No request
+    /// waits for it: lines beyond 4 MiB that it doesn't take are dropped, and counted in it [default: no log].
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
     /// Form of a line of the access log: key-value, json or combined (that of Apache and nginx, which has
