@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 /// Make a local certificate authority and a certificate that it signed.
 ///
-/// The certificate is for localhost, 127.0.0.1, ::1 and the given names. Both are kept and reused; the certificate is renewed before it expires or when it lacks a name.
-/// The authority's key never leaves this machine: whoever has it can pose as any site to those who
-/// trust it.
+/// The certificate is for localhost, 127.0.0.1, ::1 and the given names. Both are kept and reused; the
+/// certificate is renewed before it expires or when it lacks a name. The authority's key never leaves this
+/// machine: whoever has it can pose as any site to those who trust it.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:

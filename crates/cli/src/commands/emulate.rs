@@ -33,10 +33,10 @@ const LOOK_PERIOD: Duration = Duration::from_millis(10);
 
 /// Run a command behind an emulated link.
 ///
-/// COMMAND runs in a network namespace of its own. The far end of the link is a second namespace in which the command of `--server` runs; without
-/// it, and as root, this host. COMMAND finds the address of the server in $ALTWAY_SERVER, the same as
-/// URLs need it in $ALTWAY_HOST, and its own in $ALTWAY_CLIENT. Nothing is left behind, however the
-/// command ends. While it runs, `altway emulate set`, `show` and `reset` change the link.
+/// COMMAND runs in a network namespace of its own. The far end of the link is a second namespace in which the
+/// command of `--server` runs; without it, and as root, this host. COMMAND finds the address of the server in
+/// $ALTWAY_SERVER, the same as URLs need it in $ALTWAY_HOST, and its own in $ALTWAY_CLIENT. Nothing is left
+/// behind, however the command ends. While it runs, `altway emulate set`, `show` and `reset` change the link.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_long_help = "\

@@ -10,10 +10,10 @@ use serde::Serialize;
 
 /// Change a link while it runs.
 ///
-/// Packets that are in it stay in it. What is not named stays as it was. Give options as those of `altway emulate`, or words: the name of
-/// a setting and its value, several of them separated by commas, with `up` or `down` before those that
-/// are meant for one direction only. Settings are rate, delay, jitter, loss, duplicate, reorder,
-/// corrupt, queue and discipline.
+/// Packets that are in it stay in it. What is not named stays as it was. Give options as those of
+/// `altway emulate`, or words: the name of a setting and its value, several of them separated by commas, with
+/// `up` or `down` before those that are meant for one direction only. Settings are rate, delay, jitter, loss,
+/// duplicate, reorder, corrupt, queue and discipline.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 /// Follow a run from another terminal.
 ///
-/// The run is only read, so watching changes nothing. It ends when the run is complete; Ctrl-C ends the watching, not the run.
+/// The run is only read, so watching changes nothing. It ends when the run is complete; Ctrl-C ends the
+/// watching, not the run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The run folder [default: the newest].

@@ -22,11 +22,11 @@ use std::sync::{Mutex, PoisonError};
 
 /// Simulate weeks of visits to a site under one policy after the other, and say what each costs.
 ///
-/// Populations of clients visit in virtual time. Clients differ in browser, network and distance, keep their browser's Alt-Svc cache, and come again. All
-/// policies meet the same clients, visits and noise. Regret is a page's time beyond that of the protocol that
-/// was the better one for it: nobody has 0, for one entry serves small pages and large ones. The population is
-/// invented, and the times follow a model that was fitted to the lab's transfers: where real transfers say
-/// otherwise, they are right.
+/// Populations of clients visit in virtual time. Clients differ in browser, network and distance, keep their
+/// browser's Alt-Svc cache, and come again. All policies meet the same clients, visits and noise. Regret is a
+/// page's time beyond that of the protocol that was the better one for it: nobody has 0, for one entry serves
+/// small pages and large ones. The population is invented, and the times follow a model that was fitted to the
+/// lab's transfers: where real transfers say otherwise, they are right.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
