@@ -45,7 +45,7 @@ const MAX_KEPT_LEN: usize = 512;
 
 #[derive(Args)]
 pub(crate) struct Fuzz {
-    /// One target alone.
+    /// Target to fuzz alone [default: all].
     #[arg(value_parser = TARGETS)]
     target: Option<String>,
     /// Time that each target runs, in seconds.

@@ -18,7 +18,7 @@ const CADDY_PACKAGE: &str = "github.com/caddyserver/caddy/v2/cmd/caddy";
 const GRPC: &str = "google.golang.org/grpc/interop";
 const GRPC_VERSION: &str = "v1.85.0";
 
-/// What stands between a proxy and its servers and makes faults.
+/// The program that stands between a proxy and its servers and makes faults.
 const TOXIPROXY: &str = "github.com/Shopify/toxiproxy/v2/cmd/server";
 const TOXIPROXY_VERSION: &str = "v2.12.0";
 
@@ -32,7 +32,7 @@ pub(crate) fn interop_quic_go() -> Option<PathBuf> {
     program(&folder().ok()?, "interop-quic-go")
 }
 
-/// Both ends of a transfer with quic-go, if they are there.
+/// The program with both ends of a transfer with quic-go, if it is there.
 pub(crate) fn quic_go_raw() -> Option<PathBuf> {
     program(&folder().ok()?, "bench-quic-go-raw")
 }

@@ -76,8 +76,8 @@ fn build(profile: Profile, to: &Path) -> Result<()> {
     must_be_static(to)
 }
 
-/// Only the program itself is told to be static. Against glibc, all that it depends on is what any other
-/// build of this profile has made.
+/// The command line of a build. Only the program itself is told to be static: against glibc, everything
+/// that it depends on is what any other build of this profile has made.
 fn line(profile: Profile, musl: Option<&Library>) -> String {
     let profile = match profile {
         Profile::Dev => "",

@@ -42,7 +42,7 @@ enum Chore {
         /// Leave the tests out (CI has run them before).
         #[arg(long)]
         no_test: bool,
-        /// What becomes of a database of advisories (RUSTSEC) that can't be fetched.
+        /// Way to deal with a database of advisories (RUSTSEC) that can't be fetched.
         #[arg(long, value_enum, default_value = "attempted")]
         advisories: Advisories,
     },

@@ -37,7 +37,8 @@ fn ci(path: &Path, advisories: &str) -> (bool, String) {
 
 const WELL: &str = "exit 0";
 
-/// Everything is well, but for advisories: they fail, and this is said.
+/// A folder of tools of which all succeed but the check for advisories: that fails, and prints
+/// `said`.
 fn with_advisories(said: &str) -> tempfile::TempDir {
     let cargo =
         format!("case \"$*\" in *advisories*) echo '{said}' >&2; exit 1;; *) exit 0;; esac");

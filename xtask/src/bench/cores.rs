@@ -1,4 +1,4 @@
-//! Which cores the server and the load client run on. Left to `seat`: taking them there.
+//! The cores that the server and the load client run on. Left to `seat`: moving them there.
 
 use anyhow::{Context, Result};
 use rustix::thread::{CpuSet, sched_getaffinity};

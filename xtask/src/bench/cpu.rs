@@ -1,4 +1,4 @@
-//! How much CPU time and memory a server used, from the kernel's own accounting.
+//! CPU time and memory of a server, from the kernel's own accounting.
 //!
 //! The time comes from `schedstat` of each thread of the server and of the processes it started:
 //! nanoseconds, user and system together. It loses threads that ended. `stat` of a process keeps
@@ -17,11 +17,11 @@ const ROUNDING_TICKS: u64 = 2;
 /// CPU time that a server had used up to some moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Snapshot {
-    /// By thread number, nanoseconds.
+    /// CPU time by thread number, nanoseconds.
     threads: BTreeMap<u32, u64>,
-    /// Of all processes and their children that were waited for, nanoseconds.
+    /// CPU time of all processes and their children that were waited for, nanoseconds.
     stat_ns: u64,
-    /// What rounding may add to `stat_ns`, nanoseconds.
+    /// Time that rounding may add to `stat_ns`, nanoseconds.
     rounding_ns: u64,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct CpuTime {
     pub(crate) source: Source,
 }
 
-/// Where a CPU time was read.
+/// The file that a CPU time was read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Source {
@@ -44,7 +44,7 @@ pub(crate) enum Source {
 }
 
 impl Snapshot {
-    /// What the process `root` and its descendants have used by now.
+    /// Reads the CPU time that the process `root` and its descendants have used by now.
     ///
     /// # Errors
     /// `root` has ended.
@@ -60,7 +60,7 @@ impl Snapshot {
         })
     }
 
-    /// What was used since `earlier`.
+    /// The CPU time used since `earlier`.
     pub(crate) fn since(&self, earlier: &Self) -> CpuTime {
         let used = |(thread, now): (&u32, &u64)| {
             now.saturating_sub(earlier.threads.get(thread).copied().unwrap_or(0))

@@ -18,7 +18,7 @@ const SYSCTLS: [&str; 10] = [
     "net.ipv4.tcp_wmem",
 ];
 
-/// What a run was measured on.
+/// The machine that a run was measured on.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Host {
     pub(crate) kernel: String,

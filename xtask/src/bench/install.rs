@@ -77,7 +77,8 @@ pub(super) fn install(packages: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// At boot; running it is not. Without systemd there may be nothing to switch off.
+/// Switches a service off at boot; it goes on running. Without systemd there may be nothing to
+/// switch off.
 fn switch_off(service: &str) {
     for line in [
         format!("systemctl disable {service}"),
@@ -87,9 +88,9 @@ fn switch_off(service: &str) {
     }
 }
 
-/// While this lives, packages start no service.
+/// A guard that keeps packages from starting services while it lives.
 struct NoStarting {
-    /// To be removed at the end; `None` when somebody else's was there.
+    /// The file to be removed at the end; `None` when somebody else's was there.
     policy: Option<PathBuf>,
 }
 

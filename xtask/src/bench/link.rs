@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
     /// The seed of the links, by which they lose what they lose.
     #[arg(long, value_name = "N", default_value_t = 1)]
     link_seed: u64,
-    /// Only these topics.
+    /// Measure only these topics.
     #[arg(long, value_name = "TOPICS", value_delimiter = ',')]
     only: Vec<Group>,
     /// Do without rattan; its bars count as not measured.
@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
     without_rattan: bool,
 }
 
-/// What `setup.json` tells.
+/// The content of `setup.json`.
 #[derive(Debug, Serialize)]
 struct Setup {
     schema_version: u32,

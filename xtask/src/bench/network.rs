@@ -1,5 +1,5 @@
-//! How server and client reach each other: through loopback, or through a pair of virtual Ethernet
-//! devices, each end in a network namespace of its own.
+//! The network between server and client: loopback, or a pair of virtual Ethernet devices, each end
+//! in a network namespace of its own.
 //!
 //! The namespaces have no name: they live as long as the bench holds them or a program runs in them,
 //! so that nothing is left behind, even when the bench is killed.
@@ -16,17 +16,17 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::Command;
 use std::time::Duration;
 
-/// Of networks that measure (RFC 2544 appendix C.2.2).
+/// Addresses of networks that measure (RFC 2544 appendix C.2.2).
 const SERVER_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 const CLIENT_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 const NETWORK: &str = "198.18.0.0/30";
 
-/// What is chosen for the pair.
+/// Settings of the pair of devices.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct VethSettings {
-    /// An Ethernet's, as these devices have it by default.
+    /// MTU of an Ethernet, as these devices have it by default, in bytes.
     pub(crate) mtu: u32,
-    /// That of altway's QUIC, whatever this machine has as its default.
+    /// Congestion control of TCP: that of altway's QUIC, whatever this machine has as its default.
     tcp_congestion_control: &'static str,
 }
 
@@ -35,10 +35,10 @@ pub(crate) const VETH: VethSettings = VethSettings {
     tcp_congestion_control: "cubic",
 };
 
-/// How long a change of a device may take.
+/// The time that a change of a device may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What lies between server and client.
+/// The network between server and client.
 #[derive(Debug)]
 pub(crate) enum Network {
     Loopback,
@@ -64,7 +64,7 @@ impl Network {
         Ok(Self::Loopback)
     }
 
-    /// Where the server listens.
+    /// The address at which the server listens.
     pub(crate) fn server_address(&self) -> Ipv4Addr {
         match self {
             Self::Loopback => Ipv4Addr::LOCALHOST,
@@ -72,7 +72,7 @@ impl Network {
         }
     }
 
-    /// Where the server runs; `None`: where the bench does.
+    /// The namespace of the server; `None`: that of the bench.
     pub(crate) fn server(&self) -> Option<&Namespace> {
         match self {
             Self::Loopback => None,
@@ -80,7 +80,7 @@ impl Network {
         }
     }
 
-    /// Where the client runs; `None`: where the bench does.
+    /// The namespace of the client; `None`: that of the bench.
     pub(crate) fn client(&self) -> Option<&Namespace> {
         match self {
             Self::Loopback => None,
@@ -141,7 +141,7 @@ impl Namespace {
         setns(&self.0, CloneFlags::CLONE_NEWNET).context("cannot enter a network namespace")
     }
 
-    /// Its file, for other programs.
+    /// The path of its file, for other programs.
     fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
     }

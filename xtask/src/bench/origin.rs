@@ -1,4 +1,4 @@
-//! Where a run's figures come from: which build, which command, when, on what machine.
+//! The origin of a run's figures: build, command, time and machine.
 
 use super::build;
 use super::host::{self, Host};
@@ -7,13 +7,14 @@ use anyhow::Result;
 use serde::Serialize;
 use std::path::Path;
 
-/// What every `setup.json` tells.
+/// The part that every `setup.json` has.
 #[derive(Debug, Serialize)]
 pub(crate) struct Origin {
     altway_version: &'static str,
-    /// Of the sources here.
+    /// Commit of the sources here.
     altway_commit: String,
-    /// What the binary says of itself. One that was not built for the run may be of another commit.
+    /// Version that the binary prints. A binary that was not built for the run may be of another
+    /// commit.
     altway_binary: String,
     command: Vec<String>,
     /// UTC.
@@ -22,7 +23,7 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// Of the run that begins now.
+    /// The origin of the run that begins now.
     ///
     /// # Errors
     /// git doesn't tell the commit, or the binary its version.

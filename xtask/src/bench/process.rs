@@ -14,18 +14,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How often a program is looked after. Rarely enough to cost nothing.
+/// Time between two looks at a program. It is long enough to cost nothing.
 const GLANCE: Duration = Duration::from_millis(10);
 
-/// How long a program may take to end when asked to.
+/// The time that a program may take to end when asked to.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Whether somebody asked the bench to stop (Ctrl-C, SIGTERM).
+/// Flag that is set when somebody asks the bench to stop (Ctrl-C, SIGTERM).
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// From now on both signals are noted, and no longer end the process.
+    /// Notes both signals from now on, which no longer end the process.
     ///
     /// # Errors
     /// The signal handlers can't be set.
@@ -79,7 +79,7 @@ impl Running {
         &mut self.child
     }
 
-    /// Whether it ended, and how.
+    /// Returns the exit status of the program, if it has ended.
     ///
     /// # Errors
     /// The system doesn't tell.
@@ -120,7 +120,7 @@ impl Running {
         Ok(())
     }
 
-    /// To the program and what it started. It is there: nobody has waited for it.
+    /// Sends a signal to the program and what it started. It is there: nobody has waited for it.
     fn signal(&self, signal: Signal) {
         let group = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
         if let Some(group) = group.filter(|_| !self.has_ended) {
@@ -138,7 +138,7 @@ impl Drop for Running {
     }
 }
 
-/// What `command` printed when it ended; both streams, should it have failed.
+/// Runs `command` to its end, and returns what it printed; both streams, should it have failed.
 ///
 /// # Errors
 /// It can't be started, fails, takes longer than `limit`, or somebody asked to stop.

@@ -1,4 +1,4 @@
-//! From an experiment to a folder under `results/` and a table.
+//! The way from an experiment to a folder under `results/` and a table.
 
 use super::contender::Contender;
 use super::experiment::Experiment;
@@ -12,12 +12,12 @@ use crate::shell;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 
-/// What is done with an experiment.
+/// An experiment, and the folder and table that are made of it.
 pub(crate) struct Run {
     /// Ends the folder's name.
     pub(crate) name: &'static str,
     pub(crate) experiment: Experiment,
-    /// Where the run's folder goes.
+    /// The folder in which the run's folder is made.
     pub(crate) parent: PathBuf,
     pub(crate) table: fn(&[Line]) -> String,
 }

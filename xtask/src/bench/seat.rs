@@ -1,4 +1,4 @@
-//! Where a program runs: on which cores, in which network namespace.
+//! Places of programs: their cores and their network namespace.
 //!
 //! A child inherits both from its parent's thread, so a program is started from a thread that has
 //! moved there itself: nothing has to be installed for it, and the child is there from its first
@@ -11,7 +11,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use std::net::Ipv4Addr;
 use std::process::{Child, Command};
 
-/// Where the programs of a cell run.
+/// The places of a cell's programs.
 #[derive(Debug)]
 pub(crate) struct Seats {
     cores: Cores,
@@ -37,7 +37,7 @@ impl Seats {
         }
     }
 
-    /// Where the server listens.
+    /// The address at which the server listens.
     pub(crate) fn server_address(&self) -> Ipv4Addr {
         self.network.server_address()
     }
@@ -53,7 +53,7 @@ pub(crate) struct Seat<'a> {
 }
 
 impl Seat<'_> {
-    /// Where the bench itself runs.
+    /// The place of the bench itself.
     #[cfg(test)]
     pub(crate) const HERE: Self = Self {
         cores: &[],

@@ -1,4 +1,4 @@
-//! How a server's connections lie on its workers, seen from outside.
+//! The distribution of a server's connections over its workers, seen from outside.
 //!
 //! Each worker waits in an epoll instance of its own, and the kernel tells which sockets an instance
 //! watches (`/proc/PID/fdinfo`, since Linux 4.13). So a server need not count for the bench.
@@ -12,12 +12,12 @@ use std::io;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// How long a server may take to accept the connections.
+/// The time that a server may take to accept the connections.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const GLANCE: Duration = Duration::from_millis(10);
 
-/// From the end of the connections until the next server's turn.
+/// Time from the end of the connections until the next server's turn.
 const SETTLE: Duration = Duration::from_millis(100);
 
 /// Opens `connections` that say nothing, and gives the share of the worker that got most of them, a
@@ -62,12 +62,13 @@ fn sockets(clients: &BTreeSet<u16>, port: u16) -> Result<BTreeSet<u64>> {
     Ok(sockets.filter(|inode| *inode != 0).collect())
 }
 
-/// Of `0100007F:1F90`.
+/// The port in `0100007F:1F90`.
 fn port_of(address: &str) -> Option<u16> {
     u16::from_str_radix(address.rsplit_once(':')?.1, 16).ok()
 }
 
-/// Which of `sockets` each event loop of the process watches; none that watches none.
+/// The `sockets` that each event loop of the process watches; event loops that watch none are left
+/// out.
 fn event_loops(pid: u32, sockets: &BTreeSet<u64>) -> Result<Vec<BTreeSet<u64>>> {
     let entries = fs::read_dir(format!("/proc/{pid}/fdinfo")).context("the server has ended")?;
     // A connection's descriptor may be gone by now.

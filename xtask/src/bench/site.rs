@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where the files are.
+/// The paths of the files that the servers serve.
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) root: PathBuf,
@@ -73,7 +73,7 @@ impl Site {
     }
 }
 
-/// What `load` asks for, in turn.
+/// The paths that `load` asks for, in turn.
 pub(crate) fn paths(load: Load) -> Vec<String> {
     if load.paths > 1 {
         many().take(load.paths).collect()

@@ -1,5 +1,5 @@
-//! What the kernel's tables tell of a server's sockets: whether it listens, and which datagrams it
-//! lost.
+//! The kernel's tables of a server's sockets: whether it listens, and the number of datagrams that
+//! it lost.
 //!
 //! The tables are read by way of the server's process, so they are those of its network namespace.
 
@@ -11,7 +11,7 @@ use std::fs;
 const LISTENS: &str = "0A";
 const IS_BOUND: &str = "07";
 
-/// Whether somebody listens at `port` for `transport` where the process `pid` is.
+/// Returns whether a socket listens at `port` for `transport` where the process `pid` is.
 ///
 /// # Errors
 /// The process has ended.
@@ -50,7 +50,7 @@ fn table(pid: u32, name: &str) -> Result<String> {
 /// A line of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Socket<'a> {
-    /// Its own.
+    /// The socket's own port.
     port: u16,
     state: &'a str,
     /// `None` in TCP's table, which has other columns there.

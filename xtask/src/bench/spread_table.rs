@@ -3,7 +3,7 @@
 use super::summary::{Line, Spread};
 use super::table;
 
-/// One table for each cell.
+/// The tables, one for each cell.
 pub(crate) fn text(lines: &[Line]) -> String {
     let mut text = String::new();
     for cell in lines.chunk_by(|a, b| a.cell == b.cell) {

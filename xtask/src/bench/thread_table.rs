@@ -28,7 +28,7 @@ const MAX_THREADS: i64 = 64;
 /// A warm-up has this fraction of a round's requests.
 const WARM_UP_DIVISOR: u64 = 10;
 
-/// From the client's end until processor time is read.
+/// Time from the client's end until processor time is read.
 const SETTLE: Duration = Duration::from_millis(50);
 
 /// Print P50, P90 and P99 of the response times, processor time a request and memory of altway and of its
@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
     common: Common,
     #[command(flatten)]
     transports: Transports,
-    /// Only these workloads.
+    /// Measure only these workloads.
     #[arg(
         long,
         value_name = "WORKLOADS",
@@ -69,7 +69,7 @@ pub(crate) struct Arguments {
     )]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=MAX_THREADS))]
     threads: Vec<u16>,
-    /// Only these peers.
+    /// Measure only these peers.
     #[arg(long, value_name = "PEERS", value_delimiter = ',', value_parser = one_of(&PEERS))]
     peers: Vec<Contender>,
 }
@@ -81,7 +81,7 @@ struct Row {
     workload: Workload,
     transport: Transport,
     server: Contender,
-    /// From 1.
+    /// Number of the round, from 1.
     round: u32,
     requests: u64,
     duration_s: f64,
@@ -91,9 +91,9 @@ struct Row {
     server_cpu_us_per_request: f64,
     /// The peak of this cell so far.
     memory_bytes: u64,
-    /// Whether the server's threads and the load client have fewer cores than they are.
+    /// True if the server's threads and the load client are more than their cores.
     threads_outnumber_cores: bool,
-    /// Why the round does not count; empty when it does.
+    /// The reason for which the round does not count; empty when it does.
     fault: String,
 }
 
@@ -200,7 +200,7 @@ fn measure_all(
     Ok(())
 }
 
-/// One round of one server; its number and whether cores are short is for the caller to say.
+/// Measures one round of one server; the caller sets its number, and the mark for missing cores.
 fn measure(cell: Cell, load: Load, server: &Server, seats: &Seats, stop: &Stop) -> Result<Row> {
     let before = server.cpu()?;
     let (transport, address) = (server.transport, server.address);

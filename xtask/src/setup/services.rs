@@ -60,7 +60,7 @@ impl Drop for Forbidden {
     }
 }
 
-/// Has the services among the packages that were just installed not started at boot.
+/// Keeps the services among the packages that were just installed from starting at boot.
 pub(super) fn disable(packages: &[&str]) {
     let services = SERVICES
         .iter()

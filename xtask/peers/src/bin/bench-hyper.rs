@@ -24,7 +24,7 @@ use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
-/// Above what any workload asks for.
+/// Number of streams at a time, above what any workload asks for.
 const MAX_CONCURRENT_STREAMS: u32 = 1000;
 
 const BACKLOG: i32 = 4096;

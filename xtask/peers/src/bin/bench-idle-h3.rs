@@ -19,7 +19,8 @@ use std::time::{Duration, Instant};
 /// Hand-shakes at the same time. quic-go refuses connections when 32 wait to be accepted.
 const AT_ONCE: usize = 16;
 
-/// More than any server grants: it is the server's time-out that counts.
+/// Idle time-out of the client, longer than any server grants: the server's time-out is the one
+/// that counts.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// Bytes of answers that the kernel holds until they are read.
@@ -100,7 +101,8 @@ impl Clients {
         })
     }
 
-    /// Does what can be done, then waits for datagrams or time-outs. May be dropped while it waits.
+    /// Handles events and opens connections as far as possible, then waits for datagrams or
+    /// time-outs. May be dropped while it waits.
     async fn turn(&mut self) -> Result<()> {
         while let Some((connection, event)) = self.endpoint.poll_event() {
             self.on_event(connection, event)?;

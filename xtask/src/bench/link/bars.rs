@@ -7,16 +7,16 @@ use crate::bench::summary::Spread;
 use serde::Serialize;
 use std::fmt;
 
-/// What a figure has to be.
+/// The condition that a figure has to meet.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Limit {
     /// The median of the rounds.
     AtMost(f64),
     AtLeast(f64),
-    /// Either way.
+    /// The median of the rounds, above or below zero by so much at most.
     Within(f64),
-    /// In every round.
+    /// Each of the rounds.
     NeverAbove(f64),
     NeverBelow(f64),
 }

@@ -1,4 +1,5 @@
-//! How each topic is measured: what is sent over which link, and the figures that come of it.
+//! The measurement of each topic: the packets sent over its link, and the figures computed from
+//! them.
 
 use super::rig::{PORT, Rig, Told, quoted};
 use super::topic::{By, Cell, Figure, Topic, Topology};
@@ -11,7 +12,8 @@ use std::time::{Duration, Instant};
 /// IP bytes of a full packet.
 const PACKET: u64 = 1_500;
 
-/// Of these, what TCP over IPv4 can use: without 20 bytes of IP, 20 of TCP and 12 of its time stamps.
+/// The bytes of it that TCP over IPv4 can use: without 20 bytes of IP, 20 of TCP and 12 of its time
+/// stamps.
 const SEGMENT: u64 = 1_448;
 
 /// The one-way delay under TCP. With the link's queue of 100 ms Cubic, which halves nothing but takes
@@ -34,20 +36,20 @@ const KEEP_AWAKE: &str = "--keep-awake";
 const SIDE_BY_SIDE: usize = 8;
 const SLOW: &str = "20mbit";
 
-/// How long a topology may take before somebody is told that it hangs.
+/// The time that a topology may take before it is reported as one that hangs.
 const SET_UP_LIMIT: Duration = Duration::from_secs(20);
 
-/// What a measurement came to.
+/// The result of a measurement.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) figures: Vec<(Figure, f64)>,
-    /// Which datagrams were lost: equal texts, equal losses.
+    /// The numbers of the datagrams that were lost: equal texts, equal losses.
     pub(crate) lost: Option<String>,
-    /// Why it does not count.
+    /// The reason for which it does not count.
     pub(crate) fault: Option<String>,
 }
 
-/// What `bench-packets datagrams` tells.
+/// The output of `bench-packets datagrams`.
 #[derive(Debug, Deserialize)]
 struct Datagrams {
     sent: u64,
@@ -65,7 +67,7 @@ struct Quantiles {
     p99: f64,
 }
 
-/// What `bench-packets stream` tells.
+/// The output of `bench-packets stream`.
 #[derive(Debug, Deserialize)]
 struct Stream {
     payload_bits_per_s: f64,
@@ -145,7 +147,8 @@ fn goodput(rig: &Rig, by: By, mbit: u32) -> Result<Outcome> {
     })
 }
 
-/// As fast as it goes: neither lateness nor what found a buffer full is a fault here.
+/// Measures goodput without a limit: neither lateness nor datagrams that found a buffer full are a
+/// fault here.
 fn unlimited(rig: &Rig, by: By) -> Result<Outcome> {
     let goodput = match by {
         By::Rattan => {
@@ -177,7 +180,7 @@ fn question_for_a_stream(rig: &Rig) -> String {
     )
 }
 
-/// What iperf3 finds, which knows whole seconds only.
+/// The goodput that iperf3 finds, which knows whole seconds only.
 fn iperf3(rig: &Rig, options: &[&str]) -> Result<(Told, f64)> {
     let whole = |ms: u64| ms.div_ceil(1_000);
     let server = format!("iperf3 --server --one-off --port {PORT} > /dev/null");
@@ -215,7 +218,7 @@ fn loss(rig: &Rig, by: By, percent: u32) -> Result<Outcome> {
     })
 }
 
-/// By the server's TCP_INFO: what the kernel had to send again.
+/// Measures retransmissions by the server's TCP_INFO: segments that the kernel had to send again.
 fn lossy_tcp(rig: &Rig, by: By) -> Result<Outcome> {
     let altway = quoted(&rig.altway);
     let (certificate, key) = (quoted(&rig.site.certificate), quoted(&rig.site.key));
@@ -300,7 +303,7 @@ fn side_by_side(rig: &Rig, by: By, processors: u32) -> Result<Outcome> {
 }
 
 impl Datagrams {
-    /// Where nothing was to be lost.
+    /// The fault of a measurement in which nothing was to be lost, and something was.
     fn missing(&self) -> Option<String> {
         let Self { sent, received, .. } = self;
         (sent != received).then(|| format!("{received} of {sent} datagrams came"))

@@ -1,22 +1,22 @@
-//! What a run consists of: the cells, and how much of each is sent.
+//! The plan of a run: its cells, and the amounts that are sent in each.
 
 use super::topic::{By, Cell, Group, Topic, Topology};
 
-/// How much of everything.
+/// The amounts of each measurement.
 #[derive(Debug, Clone, Copy, serde::Serialize)]
 pub(crate) struct Scale {
     /// Datagrams whose delay is measured.
     pub(crate) delays: u64,
-    /// How long a rate is measured, by datagrams.
+    /// Time for which a rate is measured by datagrams, in ms.
     pub(crate) rate_ms: u64,
-    /// How long TCP may take until it is counted, and how long it is counted then.
+    /// Time that TCP may take before it is counted, and time for which it is counted then, in ms.
     pub(crate) warm_up_ms: u64,
     pub(crate) stream_ms: u64,
     /// Datagrams over a link that loses some.
     pub(crate) losses: u64,
-    /// How often a topology is set up in a round.
+    /// Number of times that a topology is set up in a round.
     pub(crate) set_ups: u32,
-    /// What TCP sends over a link that loses some.
+    /// Bytes that TCP sends over a link with loss.
     pub(crate) lossy_bytes: u64,
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn cells() -> Vec<Cell> {
     parts.into_iter().flatten().flatten().collect()
 }
 
-/// Those of some groups; none chosen: of all.
+/// The cells of some groups; none chosen: of all.
 pub(crate) fn of_groups(cells: Vec<Cell>, groups: &[Group]) -> Vec<Cell> {
     let is_chosen = |cell: &Cell| groups.is_empty() || groups.contains(&cell.topic.group());
     cells.into_iter().filter(is_chosen).collect()

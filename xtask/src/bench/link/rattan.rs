@@ -14,7 +14,7 @@ use tempfile::NamedTempFile;
 
 const VERSION: &str = "0.1.1";
 
-/// How rattan names the server's address to the client.
+/// The variable in which rattan names the server's address to the client.
 const ADDRESS: &str = "RATTAN_BASE";
 
 /// The installed program.
@@ -36,7 +36,7 @@ impl Rattan {
         installed.context("it has not been installed")
     }
 
-    /// What `setup.json` says of it.
+    /// The version for `setup.json`.
     pub(crate) fn version(&self) -> String {
         let output = Command::new(&self.0).arg("--version").output();
         let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
@@ -82,8 +82,9 @@ fn install(root: &Path) -> Result<()> {
     shell::run_with(&line, &[("CARGO_PROFILE_RELEASE_DEBUG", "0")])
 }
 
-/// Both sides in namespaces of their own, both directions alike. Its runtime has one thread for each
-/// processor named, on whichever it likes: with both it is at its best, twice as fast as with one.
+/// A configuration of rattan with both sides in namespaces of their own, both directions alike. Its
+/// runtime has one thread for each processor named, on whichever it likes: with both it is at its
+/// best, twice as fast as with one.
 fn text(places: Option<Places>, delay_ms: u32, server: &str, client: &str) -> String {
     let ends = places.map(|places| format!("taskset -c {} ", places.ends));
     let taskset = ends.unwrap_or_default();

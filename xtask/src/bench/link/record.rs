@@ -1,4 +1,4 @@
-//! One figure of one round: a line of `records.csv`.
+//! A figure of one round: a line of `records.csv`.
 
 use super::measure::Outcome;
 use super::topic::{By, Cell, Figure, Topic};
@@ -11,20 +11,20 @@ use std::collections::HashMap;
 pub(crate) struct Record {
     pub(crate) topic: Topic,
     pub(crate) by: By,
-    /// From 1.
+    /// Number of the round, from 1.
     pub(crate) round: u32,
     /// `None` when the measurement failed.
     pub(crate) figure: Option<Figure>,
     pub(crate) value: Option<f64>,
-    /// Whether it counts.
+    /// True if the figure counts.
     pub(crate) valid: bool,
-    /// Why it does not.
+    /// The reason for which it does not count; empty when it does.
     pub(crate) fault: String,
-    /// Which datagrams were lost: equal texts, equal losses.
+    /// The numbers of the datagrams that were lost: equal texts, equal losses.
     pub(crate) lost: String,
 }
 
-/// What was lost in the first round that measured a cell.
+/// The losses in the first round that measured a cell.
 #[derive(Debug, Default)]
 pub(crate) struct Losses(HashMap<Cell, String>);
 
@@ -72,7 +72,8 @@ impl Record {
 }
 
 impl Losses {
-    /// Whether others were lost than before; `None` for the first time and of what loses nothing.
+    /// The figure that says if other datagrams were lost than before; `None` for the first time and
+    /// of a cell without loss.
     fn are_others(&mut self, cell: Cell, outcome: &Outcome) -> Option<(Figure, f64)> {
         let lost = outcome.lost.as_ref().filter(|_| outcome.fault.is_none())?;
         let Some(before) = self.0.get(&cell) else {

@@ -1,5 +1,5 @@
-//! Where the measured programs run: behind a link of altway's or of rattan's, the link on one processor
-//! and both ends on another.
+//! The surroundings of the measured programs: a link of altway's or of rattan's on one processor, and
+//! both ends on another.
 
 use super::plan::Scale;
 use super::rattan::Rattan;
@@ -14,11 +14,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// How long one measurement may take.
+/// The time that one measurement may take.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// How long the server has until the client starts. It listens long before, so that the link carries
-/// no refusals, each of which would take a draw of the loss.
+/// The time that the server has until the client starts. It listens long before, so that the link
+/// carries no refusals, each of which would take a draw of the loss.
 const SERVER_WAIT: &str = "200ms";
 
 /// The port of `bench-packets`.
@@ -32,7 +32,7 @@ pub(crate) struct Rig<'a> {
     pub(crate) rattan: Option<Rattan>,
     pub(crate) places: Option<Places>,
     pub(crate) scale: Scale,
-    /// Of the links.
+    /// Seed of the links.
     pub(crate) seed: u64,
     pub(crate) stop: &'a Stop,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Places {
     pub(crate) ends: usize,
 }
 
-/// What a run told.
+/// The output of a run.
 #[derive(Debug)]
 pub(crate) struct Told {
     stdout: String,
@@ -52,7 +52,7 @@ pub(crate) struct Told {
     pub(crate) link: Option<LinkReport>,
 }
 
-/// What `altway emulate --json` tells, as far as it matters.
+/// The output of `altway emulate --json`, as far as it matters.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct LinkReport {
     realtime_priority: Option<bool>,
@@ -89,7 +89,8 @@ impl Rig<'_> {
         format!("{} serve --port {PORT}", quoted(&self.packets))
     }
 
-    /// Its client, as a line for a shell in which `variable` is the server's address.
+    /// The client of `bench-packets`, as a line for a shell in which `variable` is the server's
+    /// address.
     pub(crate) fn packet_client(&self, question: &str, variable: &str) -> String {
         let (what, rest) = question.split_once(' ').unwrap_or((question, ""));
         let program = quoted(&self.packets);
@@ -162,7 +163,7 @@ impl Rig<'_> {
         Ok(Told { stdout, link: None })
     }
 
-    /// What a command wrote to both streams.
+    /// Runs a command, and returns what it wrote to both streams.
     fn run(&self, command: &mut Command) -> Result<(String, String)> {
         let anywhere = Seat {
             cores: &[],
@@ -208,7 +209,7 @@ impl LinkReport {
         Ok(())
     }
 
-    /// Why a measurement over the link does not count in the lab.
+    /// The reason for which a measurement over the link does not count in the lab.
     pub(crate) fn fault(&self) -> Option<String> {
         match (self.hidden_drops, self.lateness_us_p99) {
             (0, Some(late)) if late > self.lateness_limit_us => {
@@ -232,7 +233,7 @@ fn last_words(stdout: &str, stderr: &str) -> String {
         .unwrap_or_else(|| of(stdout))
 }
 
-/// For a shell.
+/// The path, quoted for a shell.
 pub(crate) fn quoted(path: &Path) -> String {
     format!("'{}'", path.to_string_lossy().replace('\'', r"'\''"))
 }

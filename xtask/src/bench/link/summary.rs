@@ -19,7 +19,7 @@ pub(crate) struct Line {
     limit: Option<Limit>,
 }
 
-/// What became of a bar.
+/// The verdict on a bar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Verdict {
@@ -133,7 +133,7 @@ impl Line {
     }
 }
 
-/// Those that count, with their rounds.
+/// The values that count, with their rounds.
 fn values(records: &[Record], cell: Cell, figure: Figure) -> impl Iterator<Item = (u32, f64)> {
     let is_it = move |record: &&Record| {
         record.valid && record.cell() == cell && record.figure == Some(figure)
@@ -142,7 +142,7 @@ fn values(records: &[Record], cell: Cell, figure: Figure) -> impl Iterator<Item 
     found.filter_map(|record| Some((record.round, record.value?)))
 }
 
-/// Of its figure and altway's in the same round.
+/// The ratios of a cell's figure to altway's in the same round.
 fn ratios(
     records: &[Record],
     cell: Cell,

@@ -1,31 +1,32 @@
-//! What is measured of a link, over what, and the figures that come of it.
+//! The topics that are measured of a link, the programs that measure them, and the figures computed
+//! from them.
 
 use clap::ValueEnum;
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// What is measured.
+/// A property of a link that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Topic {
-    /// How exactly a delay of so many ms each way is kept.
+    /// Exactness of a delay of so many ms each way.
     Delay { ms: u32 },
-    /// How exactly a rate is kept, by datagrams that are too many for it.
+    /// Exactness of a rate, by datagrams that are too many for it.
     Rate { mbit: u32 },
-    /// How much of a rate TCP gets, of what it could get at most.
+    /// Share of a rate that TCP gets, of the most that it could get.
     Goodput { mbit: u32 },
-    /// How many of many datagrams are lost, and which.
+    /// Number of lost datagrams among many, and their choice.
     Loss { percent: u32 },
-    /// Whether TCP notices a loss of 1 %.
+    /// Number of segments that TCP sends again at a loss of 1 %.
     LossyTcp,
-    /// How much TCP gets through a link that limits nothing.
+    /// Rate that TCP gets through a link that limits nothing.
     Unlimited,
-    /// How long a topology takes to be built and taken down.
+    /// Time that a topology takes to be built and taken down.
     SetUp { topology: Topology },
-    /// Whether eight slow links side by side all count, by links on so many processors.
+    /// Validity of eight slow links side by side, by links on so many processors.
     SideBySide { processors: u32 },
 }
 
-/// What stands between the client and the link.
+/// The hops between the client and the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Topology {
     Direct,
@@ -45,23 +46,23 @@ pub(crate) enum Group {
     SideBySide,
 }
 
-/// What is measured by what.
+/// A program that measures, and the link that it measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum By {
     /// altway's link, its thread with SCHED_FIFO.
     Altway,
-    /// Its thread with normal priority.
+    /// altway's link, its thread with normal priority.
     AltwayNormal,
-    /// As the first, with the processors kept awake as the lab keeps them.
+    /// altway's link as in `altway`, with the processors kept awake as the lab keeps them.
     AltwayAwake,
-    /// As the first, and what comes is measured by iperf3.
+    /// altway's link as in `altway`, measured by iperf3.
     Iperf3,
     /// rattan's link.
     Rattan,
 }
 
-/// One thing to measure.
+/// A topic with the program that measures it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub(crate) struct Cell {
     pub(crate) topic: Topic,
@@ -72,31 +73,31 @@ pub(crate) struct Cell {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Figure {
-    /// How far a datagram's delay is from the one asked for: the median, µs.
+    /// Distance of a datagram's delay from the one asked for: the median, µs.
     ErrorUsP50,
     /// The 99th percentile of the same.
     ErrorUsP99,
     /// The median of the same until the receiving program has the datagram.
     ProgramErrorUsP50,
-    /// altway's median error goes into this one's so often; in the same round.
+    /// This one's median error as a multiple of altway's, in the same round.
     ErrorRatioP50,
-    /// The same of the 99th percentiles.
+    /// The same ratio of the 99th percentiles.
     ErrorRatioP99,
-    /// How far off the rate is, % of it.
+    /// Distance of the rate from the one asked for, % of it.
     RateErrorPercent,
-    /// How far off the goodput is from the most there can be, % of it.
+    /// Distance of the goodput from the most there can be, % of it.
     GoodputErrorPercent,
     /// Payload, Gbit/s.
     GoodputGbit,
-    /// This one's goodput goes into altway's so often; in the same round.
+    /// altway's goodput as a multiple of this one's, in the same round.
     GoodputRatio,
-    /// How much was lost, %.
+    /// Share of packets lost, %.
     LossPercent,
-    /// How far that is from what was asked for, in standard deviations of chance.
+    /// Distance of that from the share asked for, in standard deviations of chance.
     LossDeviations,
-    /// Whether other datagrams were lost than in an earlier round with the same seed: 1 or 0.
+    /// 1 if other datagrams were lost than in an earlier round with the same seed, else 0.
     OthersLost,
-    /// What TCP sent again, segments.
+    /// Segments that TCP sent again.
     Retransmissions,
     /// The median of the round's, ms.
     MillisecondsP50,
@@ -104,7 +105,7 @@ pub(crate) enum Figure {
     MillisecondsMax,
     /// Links that did not do what they were asked to.
     InvalidLinks,
-    /// How late the latest of them was at 99 %, µs, as it tells itself.
+    /// Lateness of the latest link at 99 %, µs, by its own report.
     LatestUsP99,
     /// Payload of the slowest, Mbit/s.
     SlowestMbit,
@@ -125,7 +126,7 @@ impl Topic {
 }
 
 impl Cell {
-    /// What comes of it, in the order of the table.
+    /// The figures of the cell, in the order of the table.
     pub(crate) fn figures(self) -> &'static [Figure] {
         use Figure::*;
         match (self.topic, self.by) {
@@ -160,7 +161,7 @@ impl Cell {
 impl Topology {
     pub(crate) const ALL: [Self; 3] = [Self::Direct, Self::Router, Self::Proxied];
 
-    /// As `altway emulate` calls it.
+    /// The name that `altway emulate` has for it.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Direct => "direct",
@@ -171,7 +172,7 @@ impl Topology {
 }
 
 impl Figure {
-    /// What it is, and its unit.
+    /// The figure's name and its unit.
     pub(crate) fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::ErrorUsP50 => ("error of the delay, median", "µs"),

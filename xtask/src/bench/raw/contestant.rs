@@ -13,10 +13,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// How long a transfer may take at all.
+/// The time that a transfer may take in all.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// How long nothing may move in it. Several time-outs in a row are part of life under loss.
+/// The time for which nothing may move in a transfer. Several time-outs in a row are part of life
+/// under loss.
 const PATIENCE: &str = "60s";
 
 /// A transport, in the order of the table.
@@ -29,15 +30,15 @@ pub(crate) enum Contestant {
     QuicGo,
 }
 
-/// What a transfer came to.
+/// The result of a transfer.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Outcome {
-    /// From the request to the last byte, by the client's clock.
+    /// Time from the request to the last byte, by the client's clock, in seconds.
     pub(crate) seconds: f64,
     pub(crate) link: LinkReport,
 }
 
-/// What `altway emulate --json` tells, as far as it matters.
+/// The output of `altway emulate --json`, as far as it matters.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub(crate) struct LinkReport {
     pub(crate) down: DirectionReport,
@@ -46,7 +47,7 @@ pub(crate) struct LinkReport {
     hidden_drops: u64,
 }
 
-/// From the server to the client.
+/// Counters of the direction from the server to the client.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub(crate) struct DirectionReport {
     pub(crate) packets_in: u64,
@@ -107,7 +108,7 @@ impl Contestant {
 }
 
 impl LinkReport {
-    /// Why the transfer doesn't count, if it doesn't.
+    /// The reason for which the transfer doesn't count, if it doesn't.
     pub(crate) fn fault(&self) -> Option<String> {
         let late = self.lateness_us_p99 > self.lateness_limit_us;
         match (self.hidden_drops, late) {
@@ -128,7 +129,7 @@ impl fmt::Display for Contestant {
     }
 }
 
-/// As the program around it says.
+/// The version of quic-go, by the program around it.
 pub(crate) fn quic_go_version() -> String {
     let program = go::quic_go_raw().context("it is missing");
     let output = program.and_then(|program| Ok(Command::new(program).arg("-version").output()?));
@@ -158,7 +159,7 @@ fn outcome(stdout: &str, stderr: &str) -> Result<Outcome> {
     })
 }
 
-/// For a shell.
+/// The path, quoted for a shell.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.to_string_lossy().replace('\'', r"'\''"))
 }

@@ -30,7 +30,7 @@ pub(crate) struct Description {
     bytes: u64,
 }
 
-/// So many bytes over a link with a seed.
+/// A transfer of so many bytes over a link with a seed.
 #[derive(Debug, Clone)]
 pub(crate) struct Transfer {
     /// The options of `altway emulate`.

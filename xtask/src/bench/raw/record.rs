@@ -1,4 +1,4 @@
-//! One transfer: a line of `records.csv`.
+//! A transfer: a line of `records.csv`.
 
 use super::contestant::{Contestant, Outcome};
 use super::link::{Link, Transfer};
@@ -11,19 +11,19 @@ use serde::Serialize;
 pub(crate) struct Record {
     pub(crate) link: Link,
     pub(crate) transport: Contestant,
-    /// From 1.
+    /// Number of the round, from 1.
     pub(crate) round: u32,
     pub(crate) seed: u64,
     pub(crate) bytes: u64,
-    /// From the request to the last byte, by the client's clock; the hand-shake is before it.
+    /// Time from the request to the last byte, by the client's clock; the handshake is before it.
     pub(crate) duration_s: f64,
-    /// That entered the link from the server, the hand-shake's included.
+    /// Packets that entered the link from the server, those of the handshake included.
     pub(crate) packets: u64,
     pub(crate) packets_lost: u64,
     pub(crate) packets_queue_dropped: u64,
     pub(crate) lateness_us_p99: f64,
     pub(crate) valid: bool,
-    /// Why it is not valid.
+    /// The reason for which it is not valid.
     pub(crate) fault: String,
 }
 

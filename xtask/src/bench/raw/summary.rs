@@ -9,7 +9,7 @@ use altway_stats::{CompareOptions, compare};
 use anyhow::Result;
 use serde::Serialize;
 
-/// Below this rate of QUIC over another transport's, its cause is to be found.
+/// The rate of QUIC over another transport's below which its cause is to be found.
 const LEVEL: f64 = 0.95;
 
 /// A transport over a link.
@@ -68,7 +68,7 @@ pub(crate) fn summarize(records: &[Record]) -> Vec<Line> {
     lines
 }
 
-/// One table for each link.
+/// The tables, one for each link.
 pub(crate) fn text(lines: &[Line]) -> String {
     let mut text = String::new();
     for of_link in lines.chunk_by(|a, b| a.link == b.link) {

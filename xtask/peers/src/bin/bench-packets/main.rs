@@ -1,5 +1,6 @@
-//! Both ends of what `cargo xtask bench link` sends over a link: numbered and stamped datagrams at a
-//! pace, or a stream of TCP. The server sends; the client asks, and prints what came as JSON.
+//! Both ends of the packets that `cargo xtask bench link` sends over a link: numbered and stamped
+//! datagrams at a pace, or a stream of TCP. The server sends; the client asks, and prints what came
+//! as JSON.
 //!
 //! Both ends read the same monotonic clock, so that the time between a datagram's stamps is its delay,
 //! whatever any link says of itself. Left to the bench: the link, the processors, and the verdict.
