@@ -23,7 +23,7 @@ pub enum AltSvc {
     Offer {
         /// Freshness lifetime from now on (`ma`).
         max_age: Duration,
-        /// Whether it holds when the client's network changes (`persist=1`).
+        /// True if the alternative holds when the client's network changes (`persist=1`).
         persist: bool,
     },
     /// `clear`, or alternatives without HTTP/3: what was known is forgotten, for a field replaces all
@@ -83,7 +83,7 @@ impl AltSvcEntry {
         persist: false,
     };
 
-    /// Whether requests go over HTTP/3 at `now`.
+    /// Returns whether requests go over HTTP/3 at `now`.
     #[must_use]
     pub fn is_fresh(&self, now: Duration) -> bool {
         self.until.is_some_and(|until| now < until)
@@ -115,7 +115,8 @@ impl AltSvcEntry {
     }
 }
 
-/// One alternative with its parameters, and what follows it; `None` when it can't be read.
+/// Reads an alternative with its parameters, and returns the text after it; `None` when it can't be
+/// read.
 fn alternative(text: &[u8], port: u16) -> Option<(AltSvc, &[u8])> {
     let (protocol, rest) = token(text)?;
     let (authority, mut rest) = quoted(rest.strip_prefix(b"=")?)?;

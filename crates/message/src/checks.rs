@@ -60,7 +60,7 @@ impl FieldChecks {
         self.version
     }
 
-    /// Whether there is a pseudo-field in it.
+    /// Returns whether there is a pseudo-field in it.
     #[must_use]
     pub fn has_pseudo_fields(&self) -> bool {
         self.seen & (2 * STATUS - 1) != 0

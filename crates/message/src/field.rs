@@ -117,7 +117,7 @@ impl FieldKind {
         }
     }
 
-    /// Whether it is a pseudo-field (RFC 9113 section 8.3).
+    /// Returns whether it is a pseudo-field (RFC 9113 section 8.3).
     #[must_use]
     pub fn is_pseudo(self) -> bool {
         matches!(
@@ -131,8 +131,9 @@ impl FieldKind {
         )
     }
 
-    /// Whether an endpoint of HTTP/2 or HTTP/3 may send a field of the name and value: none of a
-    /// connection of HTTP/1.1 (RFC 9113 section 8.2.2, RFC 9114 section 4.2).
+    /// Returns whether an endpoint of HTTP/2 or HTTP/3 may send a field of the name and value: one
+    /// that is specific to connections of HTTP/1.1 may not be sent (RFC 9113 section 8.2.2, RFC
+    /// 9114 section 4.2).
     #[must_use]
     pub fn may_be_sent(name: &[u8], value: &[u8]) -> bool {
         match name {

@@ -25,8 +25,8 @@ const KEPT: [&str; 5] = [
     "host",
 ];
 
-/// Whether a proxy takes the field away. `connection`: the values of the message's Connection fields.
-/// Upper and lower case are alike.
+/// Returns whether a proxy takes the field away. `connection`: the values of the message's Connection
+/// fields. Upper and lower case are alike.
 pub fn is_dropped<'a>(name: &[u8], connection: impl IntoIterator<Item = &'a [u8]>) -> bool {
     is(name, &FIELDS) || (!is(name, &KEPT) && connection.into_iter().any(|it| names(it, name)))
 }

@@ -83,7 +83,7 @@ fn field_line(line: &[u8]) -> Result<(&[u8], &[u8]), Refusal> {
     Ok((name, trim(&value[1..])))
 }
 
-/// Without spaces and tabs around it, and no other bytes (RFC 9110 section 5.6.3).
+/// The value without spaces and tabs around it, and no other bytes (RFC 9110 section 5.6.3).
 fn trim(mut value: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = value {
         value = rest;

@@ -163,7 +163,7 @@ impl Refusal {
         }
     }
 
-    /// Whether the message is malformed: HTTP/2 resets its stream with PROTOCOL_ERROR (RFC 9113
+    /// Returns whether the message is malformed: HTTP/2 resets its stream with PROTOCOL_ERROR (RFC 9113
     /// section 8.1.1), HTTP/3 with H3_MESSAGE_ERROR (RFC 9114 section 4.1.2). Else a status answers it.
     /// In HTTP/1 a status answers everything.
     #[must_use]

@@ -18,7 +18,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// Whether a message has a stream of its own, which an error can cost.
+    /// Returns whether a message has a stream of its own, which an error can cost.
     #[must_use]
     pub fn is_multiplexed(self) -> bool {
         matches!(self, Self::Http2 | Self::Http3)
@@ -65,7 +65,7 @@ pub struct Request<'a> {
 pub enum Framing {
     /// HTTP/1 without a field for it: there is no content.
     Empty,
-    /// So many bytes.
+    /// Content of so many bytes.
     Length(u64),
     /// The chunked coding of HTTP/1.1 tells.
     Chunked,
@@ -145,7 +145,7 @@ impl Rules {
         }
     }
 
-    /// What is well-formed and yet nothing that this server answers.
+    /// Checks for requests that are well-formed, and yet nothing that this server answers.
     fn check_answerable(
         self,
         head: &Head<'_>,

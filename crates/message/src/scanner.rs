@@ -7,13 +7,13 @@
 
 use crate::{Framing, Refusal, Rules, http1};
 
-/// Most bytes of a head that arrives in parts; what is longer is refused.
+/// The most bytes of a head that arrives in parts; a longer one is refused.
 const MAX_HEAD: usize = 64 << 10;
 
-/// Most bytes of a trailer section.
+/// The most bytes of a trailer section.
 const MAX_TRAILERS: usize = 16 << 10;
 
-/// Most bytes of a chunk's extensions.
+/// The most bytes of a chunk's extensions.
 const MAX_EXTENSIONS: usize = 1 << 10;
 
 /// A chunk's size has no more digits, so that it fits into 64 bits.
@@ -32,21 +32,21 @@ pub struct Scanner {
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// In a head, or before one. `line`: bytes of the line so far; `cr`: the last one is CR.
+    /// Within a head, or before one. `line`: bytes of the line so far; `cr`: the last one is CR.
     Head { line: usize, cr: bool },
-    /// So many bytes of content are to come.
+    /// Within content, of which so many bytes are to come.
     Content(u64),
-    /// In a chunk's size.
+    /// Within a chunk's size.
     Size { size: u64, digits: u8 },
-    /// In a chunk's extensions.
+    /// Within a chunk's extensions.
     Extensions { size: u64, len: usize },
-    /// Before the LF behind a chunk's size.
+    /// Between a chunk's size and its LF.
     SizeEnd(u64),
-    /// So many bytes of a chunk are to come.
+    /// Within a chunk, of which so many bytes are to come.
     Chunk(u64),
-    /// Before the CR, or the LF, behind a chunk.
+    /// Behind a chunk, before its CR or its LF.
     ChunkEnd { cr: bool },
-    /// In the trailer section.
+    /// Within the trailer section.
     Trailers { line: usize, cr: bool },
     /// Behind a head that was refused.
     Refused,

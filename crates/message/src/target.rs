@@ -86,7 +86,8 @@ impl<'a> Authority<'a> {
         Ok(Self { host, port })
     }
 
-    /// Whether both are the same, case and the scheme's own port aside (RFC 3986 section 6.2).
+    /// Returns whether both are the same, case and the scheme's own port aside (RFC 3986 section
+    /// 6.2).
     #[must_use]
     pub fn is_same(&self, other: &Authority<'_>, scheme: Option<Scheme>) -> bool {
         let port = |port: Option<u16>| port.or(scheme.map(Scheme::port));

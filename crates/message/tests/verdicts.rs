@@ -123,7 +123,8 @@ fn any_head() -> impl Strategy<Value = Abstract> {
     })
 }
 
-/// Whether HTTP/1.1 could write it as another one: a break within a line, or a target of another form.
+/// Returns whether HTTP/1.1 could write it as another one: a break within a line, or a target of
+/// another form.
 fn has_other_form(head: &Abstract) -> bool {
     let breaks = |bytes: &Bytes| bytes.contains(&b'\n') || bytes.contains(&b'\r');
     let padded = |bytes: &Bytes| bytes.trim_ascii().len() != bytes.len();
