@@ -49,10 +49,10 @@ pub struct Change {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChangeError {
-    /// There is nothing to change, or nothing between two commas.
+    /// A text with nothing to change, or nothing between two commas.
     #[error("nothing to change: expected settings like `loss 5%, delay 100ms`")]
     Empty,
-    /// More settings than a link has.
+    /// A text with more settings than a link has.
     #[error("{found} settings, where at most {most} make sense")]
     TooMany {
         /// Number of settings.
@@ -60,7 +60,7 @@ pub enum ChangeError {
         /// [`Change::MOST_SETTINGS`].
         most: usize,
     },
-    /// More changes in a row than a schedule holds.
+    /// A schedule with more changes in a row than it may hold.
     #[error("{found} changes in one schedule, where at most {most} fit")]
     TooManyTurns {
         /// Number of changes.

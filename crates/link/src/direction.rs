@@ -1,4 +1,4 @@
-//! One direction: the stages in a row, and the packets in them.
+//! The stages of one direction in a row, and the packets in them.
 
 use crate::bottleneck::{Bottleneck, Item};
 use crate::line::Line;
@@ -8,7 +8,7 @@ use altway_units::{DataSize, Timestamp};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// One direction of a link that carries packets of type `P`: their bytes, or an index into a pool.
+/// A direction of a link that carries packets of type `P`: their bytes, or an index into a pool.
 ///
 /// Memory is bounded: the link holds at most its queue, plus what is on its way down the delay line
 /// (rate × delay: 50 MB at 1 Gbit/s and 400 ms), and never more than [`MAX_PACKETS`] in all, which

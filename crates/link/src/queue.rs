@@ -17,11 +17,11 @@ const DEFAULT_QUEUE_FLOOR: DataSize = DataSize::from_bytes(64 * 1024);
 /// is a queue of one packet, not a black hole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Queue {
-    /// At most that many IP bytes.
+    /// Room for at most so many IP bytes.
     Bytes(DataSize),
-    /// At most that many packets, whatever their size.
+    /// Room for at most so many packets, whatever their size.
     Packets(u32),
-    /// At most as many bytes as the rate passes in that time; of a trace, its
+    /// Room for as many bytes as the rate passes in that time; of a trace, its
     /// [mean rate](crate::Trace::mean).
     Time(Duration),
     /// No limit; [`Direction::MAX_PACKETS`](crate::Direction::MAX_PACKETS) still holds.

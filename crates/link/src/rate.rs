@@ -11,7 +11,7 @@ pub enum Rate {
     /// No limit: nothing ever waits, and the queue is without effect.
     #[default]
     Unlimited,
-    /// One rate for all time.
+    /// A rate that does not change.
     Fixed(Bandwidth),
     /// A rate that changes. Time 0 of the trace is the moment at which the first packet enters, or
     /// that of the [`reconfigure`](crate::Direction::reconfigure) that brought the trace.

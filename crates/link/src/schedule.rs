@@ -21,7 +21,7 @@ pub struct Schedule {
     turns: Vec<Turn>,
 }
 
-/// One change and its time.
+/// A change and its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Turn {
     /// Time after the start of the link.

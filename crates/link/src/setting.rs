@@ -1,4 +1,4 @@
-//! One parameter of a link in words: its name, its value, what it does to a [`Config`].
+//! A parameter of a link in words: its name, its value, what it does to a [`Config`].
 
 use crate::{ChangeError, Config, Discipline, Error, Jitter, LossModel, Queue, Rate, Reordering};
 use altway_units::{Bandwidth, Ratio, duration};
@@ -8,15 +8,15 @@ use std::time::Duration;
 /// Directions that a setting is meant for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// Both.
+    /// Both directions.
     Both,
-    /// From the client to the server.
+    /// The direction from the client to the server.
     Up,
-    /// From the server to the client.
+    /// The direction from the server to the client.
     Down,
 }
 
-/// One parameter and its new value; [`Change`](crate::Change) says how each is written.
+/// A parameter and its new value; [`Change`](crate::Change) has how each is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Setting {

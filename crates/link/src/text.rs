@@ -13,7 +13,7 @@ use std::str::FromStr;
 
 /// The word for what is not there.
 const NONE: &str = "none";
-/// Another for a limit that is not there, as plans have it.
+/// Another word for a limit that is not there, as plans have it.
 const UNLIMITED: &str = "unlimited";
 const UNIFORM: &str = "uniform";
 const NORMAL: &str = "normal";

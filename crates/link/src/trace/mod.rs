@@ -25,7 +25,7 @@ pub struct Trace {
     lap: u128,
 }
 
-/// One step of a [`Trace`].
+/// A step of a [`Trace`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
     /// Time at which it begins, since the beginning of the trace.

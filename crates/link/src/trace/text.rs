@@ -111,7 +111,7 @@ impl Trace {
     }
 }
 
-/// Either format: CSV has a header that begins with `time`.
+/// Reads either format: CSV has a header that begins with `time`.
 impl FromStr for Trace {
     type Err = Error;
 
