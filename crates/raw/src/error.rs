@@ -113,7 +113,7 @@ pub enum Error {
         /// Fault that was found in it.
         source: rustls::pki_types::pem::Error,
     },
-    /// Another program has the port.
+    /// The port is in use by another program.
     #[error("{transport} port {} of {} is in use by another program", address.port(), address.ip())]
     PortInUse {
         /// The address that was wanted.

@@ -53,7 +53,7 @@ pub enum Direction {
     Up,
     /// The server sends, the client takes.
     Down,
-    /// Both at the same time.
+    /// Both ends, at the same time.
     Both,
 }
 
@@ -179,19 +179,19 @@ pub struct Options {
     pub sizes: Sizes,
     /// Number of transfers, one after the other on one connection. Default 1.
     pub requests: NonZeroU64,
-    /// Both ends compare every byte with what it should be; costs processor time that the report
-    /// counts. Default off.
+    /// True if both ends compare every byte with what it should be; costs processor time that the
+    /// report counts. Default off.
     pub verify: bool,
     /// Certificates that are believed over TLS and QUIC.
     pub trust: Trust,
     /// Time that nothing may move before the run is given up. Default 30 s.
     pub patience: Duration,
-    /// This end's settings.
+    /// Settings of this end.
     pub tuning: Tuning,
 }
 
 impl Options {
-    /// One transfer of `sizes` over `over`, with the defaults of every other field.
+    /// A transfer of `sizes` over `over`, with the defaults of every other field.
     #[must_use]
     pub fn new(host: impl Into<String>, port: u16, over: Over, sizes: Sizes) -> Self {
         Self {
@@ -231,7 +231,7 @@ pub struct ServerOptions {
     pub tcp_threads: NonZeroUsize,
     /// Time that a client may be silent. Default 30 s.
     pub patience: Duration,
-    /// This end's settings; its cipher is the client's choice.
+    /// Settings of this end; its cipher is the client's choice.
     pub tuning: Tuning,
 }
 

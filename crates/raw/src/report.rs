@@ -7,7 +7,7 @@ use altway_load::{Percentiles, Times};
 use serde::Serialize;
 use std::time::Duration;
 
-/// One run over one transport. As JSON it is an object of these fields.
+/// A run over one transport. As JSON it is an object of these fields.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Run {
     /// The transport.
@@ -34,7 +34,7 @@ pub struct Run {
     pub server: Side,
 }
 
-/// One end's costs, and what follows from them.
+/// The costs of one end, and what follows from them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Side {
     /// Costs as they were counted.

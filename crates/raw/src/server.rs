@@ -141,7 +141,7 @@ struct Acceptor {
 }
 
 impl Acceptor {
-    /// One connection after the other, until the stop.
+    /// Serves one connection after the other, until the stop.
     fn run(&self) {
         tls::warm_up(self.tls.crypto_provider());
         loop {

@@ -4,7 +4,7 @@ use crate::costs::{Calls, Path};
 use crate::error::Trouble;
 use crate::talk::Exchange;
 
-/// One connection to a server, for one exchange after the other.
+/// A connection to a server, for one exchange after the other.
 pub(crate) trait Session {
     /// Completes the handshake.
     ///

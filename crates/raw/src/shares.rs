@@ -80,7 +80,7 @@ pub struct Shares {
     pub quic_large_of_tls_percent: Spread,
 }
 
-/// One variant's figures.
+/// The figures of one variant.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Measured {
     /// The variant.
@@ -214,7 +214,7 @@ impl Drop for Pair<'_> {
     }
 }
 
-/// One transfer over each variant, in the order of [`Variant::ALL`].
+/// A round: a transfer over each variant, in the order of [`Variant::ALL`].
 #[derive(Debug, Clone)]
 struct Round(Vec<Run>);
 

@@ -26,8 +26,8 @@ fn microseconds(time: TimeVal) -> u64 {
     whole + u64::try_from(time.tv_usec()).unwrap_or(0)
 }
 
-/// Has waits of the calling thread end within some microseconds of their time. The kernel's default
-/// is 50 µs later, which is longer than QUIC's pacing waits.
+/// Makes waits of the calling thread end within some microseconds of their time. The kernel's
+/// default is 50 µs later, which is longer than QUIC's pacing waits.
 pub(crate) fn wait_exactly() {
     // Refused only to real-time threads, whose waits are exact already.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));

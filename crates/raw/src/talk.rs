@@ -11,18 +11,18 @@ use bytes::Bytes;
 /// The longest report that is believed: a real one has some 500 bytes.
 const MAX_REPORT_BYTES: u64 = 64 << 10;
 
-/// One end of a conversation.
+/// An end of a conversation.
 pub(crate) trait Talk {
     /// Returns what is to be sent now; empty when there is nothing (yet).
     fn next(&self) -> Bytes;
 
-    /// So many bytes of [`Talk::next`] were taken by the transport.
+    /// Notes that the transport took so many bytes of [`Talk::next`].
     fn sent(&mut self, bytes: usize);
 
     /// Payload bytes that come next and whose values nobody wants to know.
     fn ignores(&self) -> u64;
 
-    /// These bytes came.
+    /// Takes bytes that arrived.
     ///
     /// # Errors
     /// They aren't what they should be; the connection is of no use any more.
@@ -32,7 +32,7 @@ pub(crate) trait Talk {
 /// Violation of the protocol by a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Not this protocol.
+    /// The bytes are not of this protocol.
     Foreign,
     /// A byte of the payload is not what was sent.
     WrongByte {
@@ -302,7 +302,7 @@ impl Responder {
         }
     }
 
-    /// Once for each occasion, after [`Talk::heard`].
+    /// Takes the duty, once for each occasion, after [`Talk::heard`].
     pub(crate) fn take_duty(&mut self) -> Option<Duty> {
         self.duty.take()
     }

@@ -184,7 +184,8 @@ pub(crate) fn path(socket: &TcpStream) -> Option<Path> {
     })
 }
 
-/// Has a socket, or what a listener accepts, use the congestion control that was asked for.
+/// Sets the congestion control that was asked for on a socket, or on the sockets that a listener
+/// accepts.
 pub(crate) fn set_congestion(
     socket: &SockRef<'_>,
     congestion: Option<Congestion>,

@@ -145,8 +145,8 @@ impl Stream for Tls {
     }
 }
 
-/// Has the cryptographic library gather its entropy, which takes it some 50 ms of processor time
-/// once a thread and would else be part of the first connection's hand-shake.
+/// Makes the cryptographic library gather its entropy, which takes it some 50 ms of processor time
+/// once a thread and would else be part of the first connection's handshake.
 pub(crate) fn warm_up(provider: &CryptoProvider) {
     // Whoever needs random numbers later is told that there are none.
     let _ = provider.secure_random.fill(&mut [0; 32]);

@@ -32,7 +32,7 @@ pub(crate) enum Command {
     Report,
 }
 
-/// One transfer.
+/// A transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Transfer {
     /// Bytes from the client to the server.
@@ -41,7 +41,7 @@ pub(crate) struct Transfer {
     pub(crate) down: u64,
     /// The server's bytes don't wait for the client's.
     pub(crate) together: bool,
-    /// Both ends compare every byte with what it should be.
+    /// True if both ends compare every byte with what it should be.
     pub(crate) verify: bool,
 }
 

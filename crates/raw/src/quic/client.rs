@@ -19,7 +19,7 @@ use std::time::Instant;
 /// The smallest UDP payload that every QUIC path carries.
 const MIN_PAYLOAD: u16 = 1_200;
 
-/// One connection on its own socket.
+/// A connection on its own socket.
 pub(crate) struct Client {
     carrier: Loop,
     connection: ConnectionHandle,

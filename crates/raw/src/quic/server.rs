@@ -26,7 +26,7 @@ const NOT_OURS: u64 = 1;
 pub(crate) struct Server {
     carrier: Loop,
     payload: Payload,
-    /// As many as there are connections: [`MAX_CONNECTIONS`] at most.
+    /// The clients of the connections: [`MAX_CONNECTIONS`] at most.
     clients: HashMap<ConnectionHandle, Client>,
     stop: StopHandle,
 }

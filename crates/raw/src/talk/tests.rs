@@ -1,4 +1,4 @@
-//! Both ends joined by hand, in pieces of any size.
+//! Tests with both ends joined by hand, in pieces of any size.
 
 use super::*;
 use proptest::prelude::*;

@@ -3,7 +3,7 @@
 use crate::common::Serving;
 use altway_raw::{Cipher, Congestion, Direction, Options, Over, Run, Sizes, Tuning, send};
 
-/// Nothing, one byte, an odd number, and more than any buffer holds.
+/// Sizes of transfers: nothing, one byte, an odd number, and more than any buffer holds.
 const SIZES: [u64; 4] = [0, 1, 65_537, 3_000_000];
 
 fn run(options: &Options) -> Run {
