@@ -32,7 +32,7 @@ pub enum Error {
         /// The text that was given.
         url: String,
     },
-    /// More than one stream on an HTTP/1.1 connection: pipelining is not done.
+    /// An HTTP/1.1 connection was to have more than one stream: pipelining is not done.
     #[error("HTTP/1.1 carries one request at a time on a connection, not {streams}")]
     Http1Streams {
         /// The number of streams that was asked for.
@@ -62,7 +62,7 @@ pub enum Error {
         /// Reason why it can't be made.
         source: altway_record::VisitError,
     },
-    /// More than one stream on connections that each carry one request.
+    /// Connections that each carry one request were to have more than one stream.
     #[error("with early data a connection carries one request, not {streams} at a time")]
     EarlyDataStreams {
         /// The number of streams that was asked for.
@@ -84,7 +84,7 @@ pub enum Error {
         /// Fault that was found in it.
         source: rustls::pki_types::pem::Error,
     },
-    /// There is no usable CA certificate where they should be.
+    /// The place of the trusted authorities has no certificate that can be used.
     #[error("no CA certificate found in {place}")]
     NoCa {
         /// The file, or the system's store in words.

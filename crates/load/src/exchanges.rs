@@ -142,7 +142,7 @@ impl<'r, 'a, Id: Copy + Ord> Exchanges<'r, 'a, Id> {
         }
     }
 
-    /// So many bytes of a body came.
+    /// Counts so many bytes of a body that arrived.
     pub(crate) fn on_data(&mut self, stream: Id, bytes: usize) {
         if let Some(request) = self.in_flight.get_mut(&stream) {
             request.answer.on_data(bytes);

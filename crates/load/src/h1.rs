@@ -42,7 +42,7 @@ pub(crate) async fn serve(
 struct Driver(JoinHandle<()>);
 
 impl Driver {
-    /// Once the sender is gone: lets the connection close in good order.
+    /// Closes the connection in good order, once the sender is gone.
     async fn close(mut self) {
         let _ = tokio::time::timeout(CLOSING, &mut self.0).await;
     }

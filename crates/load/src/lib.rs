@@ -83,8 +83,8 @@ use std::time::{Duration, Instant};
 /// Value of the requests' `User-Agent`.
 const USER_AGENT: &str = concat!("altway-load/", env!("CARGO_PKG_VERSION"));
 
-/// Does what `options` say, calls `on_record` for each request when it has ended, and returns the
-/// figures of the whole.
+/// Makes the requests of `options`, calls `on_record` for each request when it has ended, and
+/// returns the figures of the whole.
 ///
 /// `on_record` is called between reads of the network: what it takes long for delays the requests
 /// in flight. Dropping the future ends the run at once.

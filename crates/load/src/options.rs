@@ -58,7 +58,7 @@ pub struct Options {
 const HTTP1_CONNECTIONS: NonZeroU32 = NonZeroU32::new(6).expect("six");
 
 impl Options {
-    /// One request for `url` over `protocol`.
+    /// Options of one request for `url` over `protocol`.
     ///
     /// # Errors
     /// The text is not a URL of scheme `http` or `https` with a host, it carries a user name, or
@@ -240,7 +240,7 @@ pub enum Stop {
 pub enum Trust {
     /// The certificate authorities of this system (`SSL_CERT_FILE` and `SSL_CERT_DIR` win).
     System,
-    /// Only those in this PEM file.
+    /// The authorities in this PEM file, and no others.
     CaFile(PathBuf),
     /// Any certificate: whoever sits on the path can pose as the server. For tests.
     Insecure,

@@ -372,7 +372,7 @@ pub(crate) struct Due {
 }
 
 impl Due {
-    /// One that opens no connection.
+    /// A due request that opens no connection.
     pub(crate) fn now(ticket: Ticket, job: &Job) -> Self {
         Self {
             ticket,

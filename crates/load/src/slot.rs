@@ -15,7 +15,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Reason why a slot ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// There are no more requests to send.
+    /// The end: there are no more requests to send.
     Done,
     /// No connection could be opened.
     GaveUp,

@@ -20,7 +20,7 @@ pub struct LoadSummary {
     pub protocol: Protocol,
     /// Requests made: the records of the run.
     pub requests: u64,
-    /// Those of them that have an error. A status like 404 or 500 is none: see `statuses`.
+    /// Requests that have an error. A status like 404 or 500 is none: see `statuses`.
     pub failed: u64,
     /// Requests that an open loop should have begun before its end but found no free stream for.
     pub unsent: u64,
@@ -252,7 +252,7 @@ impl Times {
         }
     }
 
-    /// One more, in microseconds.
+    /// Adds a value, in microseconds.
     pub fn add(&mut self, value: u64) {
         self.histogram.saturating_record(value);
         self.min = self.min.min(value);

@@ -78,7 +78,7 @@ fn browser_like() -> CryptoProvider {
     provider
 }
 
-/// Has the cryptographic library gather its entropy, which takes it some 50 ms of processor time
+/// Makes the cryptographic library gather its entropy, which takes it some 50 ms of processor time
 /// once a thread and would else be part of the first connection's set-up.
 fn warm_up(provider: &CryptoProvider) -> Result<(), rustls::Error> {
     provider.secure_random.fill(&mut [0; 32])?;

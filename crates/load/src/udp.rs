@@ -1,4 +1,4 @@
-//! One QUIC connection on its own UDP socket: datagrams and time into the endpoint, datagrams out.
+//! A QUIC connection on its own UDP socket: datagrams and time into the endpoint, datagrams out.
 //!
 //! The socket is connected, so datagrams of strangers stay out, and a port where nobody listens
 //! is told at once by ICMP. What the datagrams mean is left to the endpoint, and what its events

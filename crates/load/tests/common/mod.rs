@@ -52,7 +52,7 @@ impl Identity {
     }
 }
 
-/// One request for a page of `localhost`, wherever that is.
+/// Options of one request for a page of `localhost`, wherever that is.
 pub(crate) fn options(scheme: &str, protocol: Protocol, server: SocketAddr) -> Options {
     let url = format!("{scheme}://localhost:{}/page", server.port());
     let mut options = Options::new(&url, protocol).unwrap();
