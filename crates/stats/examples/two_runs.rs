@@ -1,4 +1,4 @@
-//! Does a proxy move the crossover, and why? Two synthetic runs side by side.
+//! Two synthetic runs side by side: the way in which a proxy moves the crossover, and why.
 //!
 //! `cargo run -p altway-stats --example two_runs`
 #![allow(clippy::print_stdout, reason = "an example shows its figures")]

@@ -118,8 +118,8 @@ pub fn bootstrap(
     })
 }
 
-/// Does the same as [`bootstrap`], for values that come in blocks: several pairs measured in one
-/// block (the objects of one page load, say) share what disturbed the block, so whole blocks are
+/// The same as [`bootstrap`], for values that come in blocks: several pairs measured in one block
+/// (the objects of one page load, say) share what disturbed the block, so whole blocks are
 /// resampled. The statistic sees the values of the drawn blocks one after the other.
 ///
 /// With one value in each block it gives what [`bootstrap`] gives.
@@ -163,9 +163,9 @@ pub fn bootstrap_blocks(
 
 /// Statistics that BCa needs of the values as they were measured.
 struct Original {
-    /// Their statistic.
+    /// Statistic of the values.
     estimate: f64,
-    /// Their statistic without one value (or block) after the other.
+    /// Statistic of the values without one of them (or one block) after the other.
     jackknife: Vec<f64>,
 }
 

@@ -55,9 +55,9 @@ pub enum Winner {
     First,
     /// The second, beyond the band, and the interval leaves out 0.
     Second,
-    /// Neither: the whole interval lies within the band.
+    /// No winner: the whole interval lies within the band.
     Tie,
-    /// Not to be told from these pairs: more are needed.
+    /// No verdict: these pairs do not tell, and more are needed.
     Unclear,
 }
 
@@ -122,8 +122,8 @@ pub fn compare(first: &[f64], second: &[f64], options: &CompareOptions) -> Optio
     compare_log_ratios(&log_ratios(first, second)?, options)
 }
 
-/// As [`compare`], for pairs that are log-ratios already, as [`log_ratios`] gives them. `None` when
-/// there are none, when one is not finite, or when the options are out of range.
+/// The same as [`compare`], for pairs that are log-ratios already, as [`log_ratios`] gives them.
+/// `None` when there are none, when one is not finite, or when the options are out of range.
 #[must_use]
 pub fn compare_log_ratios(log_ratios: &[f64], options: &CompareOptions) -> Option<Comparison> {
     if !options.bootstrap.is_valid() || options.band.is_nan() || options.band < 0.0 {

@@ -126,7 +126,7 @@ pub fn crossover(points: &[CrossoverPoint], options: &Bootstrap) -> Option<Cross
     crossover_with(points, &options)
 }
 
-/// Does the same as [`crossover`], over an axis of another scale or trend.
+/// The same as [`crossover`], over an axis of another scale or trend.
 ///
 /// `None` also when a place is negative on [`Scale::Log1p`].
 ///

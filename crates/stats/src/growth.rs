@@ -10,7 +10,7 @@ use crate::resample::Resampler;
 use crate::summary::quantile;
 use statrs::distribution::{ContinuousCDF, Normal};
 
-/// Most points for [`theil_sen`]: it holds the slopes between all pairs, 64 MB for so many.
+/// The most points for [`theil_sen`]: it holds the slopes between all pairs, 64 MB for so many.
 pub const MAX_SLOPE_POINTS: usize = 4_096;
 
 /// A straight line.

@@ -20,7 +20,7 @@ pub fn hodges_lehmann(differences: &[f64]) -> Option<f64> {
     Some(estimate_in_place(&mut sorted))
 }
 
-/// As [`hodges_lehmann`], for values known to be finite and present; sorts them.
+/// The same as [`hodges_lehmann`], for values known to be finite and present; sorts them.
 pub(crate) fn estimate_in_place(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     let n = values.len();

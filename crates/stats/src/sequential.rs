@@ -16,7 +16,7 @@ use crate::comparison::{
     CompareOptions, Comparison, FEW_PAIRS, IntervalMethod, compare_log_ratios,
 };
 
-/// Most looks: more hardly save pairs, but widen the interval.
+/// The most looks: more hardly save pairs, but widen the interval.
 pub const MAX_LOOKS: usize = 20;
 
 /// Options of the stopping rule: when to look, and when to stop.

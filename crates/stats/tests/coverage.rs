@@ -1,4 +1,4 @@
-//! Do the intervals hold what they promise? Synthetic experiments with a known truth, all seeded.
+//! Coverage of the intervals: synthetic experiments with a known truth, all seeded.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use altway_stats::{

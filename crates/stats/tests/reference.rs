@@ -1,4 +1,5 @@
-//! Our results against SciPy's and NumPy's: `vectors/make_vectors.py` wrote the expected values.
+//! Results of this crate against SciPy's and NumPy's: `vectors/make_vectors.py` wrote the expected
+//! values.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use altway_stats::{

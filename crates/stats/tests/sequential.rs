@@ -1,4 +1,5 @@
-//! Does stopping early spoil the intervals? Synthetic cells with a known truth, all seeded.
+//! Coverage of the intervals where measuring stops early: synthetic cells with a known truth, all
+//! seeded.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod noise;
@@ -28,7 +29,7 @@ fn measured(rule: &Sequential, truth: f64, scale: f64, shape: Shape, seed: u64) 
     }
 }
 
-/// Per cent of `cells` for which `is` holds.
+/// Share of `cells` for which `is` holds, in per cent.
 fn share(cells: &[Ended], is: impl Fn(&Ended) -> bool) -> f64 {
     100.0 * cells.iter().filter(|cell| is(cell)).count() as f64 / cells.len() as f64
 }

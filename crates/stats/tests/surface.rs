@@ -1,5 +1,5 @@
-//! Are zero lines where they must be, and does adaptive sampling find them with a tenth of the
-//! transfers? Synthetic surfaces with a known truth, all seeded.
+//! Places of zero lines, and adaptive sampling that finds them with a tenth of the transfers:
+//! synthetic surfaces with a known truth, all seeded.
 //!
 //! `examples/adaptive.rs` runs the same over a hundred seeds and prints what decision 0032 says.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]

@@ -25,12 +25,12 @@ pub struct AdaptiveOptions {
     pub level: f64,
     /// Pairs to measure in a cell of a round; at least 2, so that its spread is known.
     pub pairs_at_once: usize,
-    /// Most cells of a round: the more, the better they are interleaved; the fewer, the better each
-    /// is chosen.
+    /// The most cells of a round: the more, the better they are interleaved; the fewer, the better
+    /// each is chosen.
     pub cells_at_once: usize,
-    /// Most pairs of one cell.
+    /// The most pairs of one cell.
     pub max_pairs_per_cell: usize,
-    /// Most pairs of all cells together.
+    /// The most pairs of all cells together.
     pub max_pairs: usize,
 }
 
@@ -89,7 +89,7 @@ pub struct CellOutlook {
     pub std_dev: f64,
     /// Probability that the second is faster, 0 to 1.
     pub second_faster: f64,
-    /// One of the two is surely not slower than the other by more than the band.
+    /// True if one of the two is surely not slower than the other by more than the band.
     pub settled: bool,
 }
 

@@ -22,7 +22,7 @@ const SPREAD_UNSEEN: f64 = 0.1;
 pub(super) struct Ensemble {
     /// The best single surface.
     pub(super) centre: Vec<f64>,
-    /// Others that are as likely as they are many.
+    /// Further surfaces: each is drawn as often as it is likely.
     pub(super) members: Vec<Vec<f64>>,
 }
 

@@ -263,7 +263,7 @@ mod tests {
     use super::*;
     use crate::scale::Scale;
 
-    /// One row from 0 to 4 with a band of ± `half` around each estimate.
+    /// A row from 0 to 4 with a band of ± `half` around each estimate.
     fn row(estimates: [f64; 5], half: f64) -> Field {
         let place = |estimate: f64| Place {
             estimate,

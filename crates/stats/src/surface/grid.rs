@@ -4,8 +4,8 @@ use crate::hodges_lehmann::estimate_in_place;
 use crate::scale::Scale;
 use crate::surface::contour::Point;
 
-/// Most cells of a grid. The model between cells takes time and memory with the square of it and
-/// more, so a finer map is better made of several.
+/// The most cells of a grid. The model between cells takes time and memory with the square of it
+/// and more, so a finer map is better made of several.
 pub const MAX_GRID_CELLS: usize = 400;
 
 /// An axis of a [`Grid`].
@@ -39,8 +39,8 @@ impl GridAxis {
         self.scale
     }
 
-    /// Between which two places `place` lies, and how far on the way, 0 to 1 on the axis' scale;
-    /// `None` outside.
+    /// Finds the two places between which `place` lies, and the share of the way between them, 0 to
+    /// 1 on the axis' scale; `None` outside.
     pub(crate) fn locate(&self, place: f64) -> Option<(usize, f64)> {
         let last = self.places.len() - 1;
         if !(self.places[0] <= place && place <= self.places[last]) {

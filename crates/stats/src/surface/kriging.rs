@@ -142,12 +142,12 @@ impl Shape {
     }
 }
 
-/// One shape, given the observations.
+/// A model of one shape, given the observations.
 struct Model {
     shape: Shape,
     /// Lower triangle of the covariance of the observations.
     factor: Factor,
-    /// That covariance's inverse times the values.
+    /// The inverse of that covariance times the values.
     pull: Vec<f64>,
     /// Logarithm of the likelihood first, the share of all models after.
     weight: f64,

@@ -10,7 +10,7 @@ use super::field::{Field, Place};
 use super::grid::{Grid, GridAxis};
 use crate::bootstrap::Bootstrap;
 
-/// Most steps between neighbouring places of an axis in a [`Field`].
+/// The most steps between neighbouring places of an axis in a [`Field`].
 pub const MAX_REFINEMENT: usize = 32;
 
 /// Promise of the band of a zero line.
@@ -104,7 +104,7 @@ pub fn zero_line(grid: &Grid, options: &ZeroLineOptions) -> Option<ZeroLine> {
     Some(traced(grid, &ensemble, options))
 }
 
-/// Does the same as [`zero_line`], on a grid of which some cells, or all, are measured, as adaptive
+/// The same as [`zero_line`], on a grid of which some cells, or all, are measured, as adaptive
 /// sampling leaves it: a smooth surface through them (a Gaussian process), and an ensemble of what it
 /// might be.
 ///

@@ -16,7 +16,7 @@ pub(crate) enum Shape {
     /// Each of the two meets a lost packet with probability 0.2 and is then slower by one unit: three
     /// heaps, symmetric.
     Losses,
-    /// One of the two alone is slowed down, exponentially: not symmetric.
+    /// Noise that slows one of the two alone, exponentially: not symmetric.
     Skewed,
 }
 
@@ -53,7 +53,7 @@ impl Noise {
         (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
     }
 
-    /// One value of a shape, with a scale of about 1.
+    /// Draws a value of a shape, with a scale of about 1.
     pub(crate) fn draw(&mut self, shape: Shape) -> f64 {
         match shape {
             Shape::Normal => self.normal(),
