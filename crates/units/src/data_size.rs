@@ -31,7 +31,7 @@ const GRAMMAR: Grammar = Grammar {
 pub struct DataSize(u64);
 
 impl DataSize {
-    /// Nothing.
+    /// No bytes.
     pub const ZERO: Self = Self(0);
     /// The largest amount there is: 2^64 − 1 bytes.
     pub const MAX: Self = Self(u64::MAX);

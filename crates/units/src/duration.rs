@@ -43,7 +43,7 @@ pub fn format(duration: Duration) -> String {
     GRAMMAR.print(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// For `#[serde(with = "altway_units::duration")]`.
+/// Serializes a duration as its text, for `#[serde(with = "altway_units::duration")]`.
 ///
 /// # Errors
 /// The serializer's own errors.
@@ -51,7 +51,7 @@ pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S:
     serializer.serialize_str(&format(*duration))
 }
 
-/// For `#[serde(with = "altway_units::duration")]`.
+/// Reads a duration from its text, for `#[serde(with = "altway_units::duration")]`.
 ///
 /// # Errors
 /// The text is not a duration.

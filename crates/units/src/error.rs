@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseError {
-    /// There is no number in front of the unit.
+    /// The unit has no number in front of it.
     #[error("`{text}` is not a {quantity}: expected a number with a unit, like `{example}`")]
     NoNumber {
         /// The text that was found.

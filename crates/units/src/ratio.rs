@@ -113,7 +113,7 @@ fn plain_number(text: &str) -> Option<Result<Ratio, ParseError>> {
     }))
 }
 
-/// Per cent, with as many decimals as it needs.
+/// Writes the ratio in per cent, with as many decimals as it needs.
 impl fmt::Display for Ratio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const PER_CENT: u32 = WHOLE / 100;
