@@ -28,7 +28,7 @@ pub(crate) type Accepted = (std::net::TcpStream, SocketAddr);
 pub(crate) enum Accepting {
     /// The worker accepts by itself; `None` once it has closed the listener.
     Own(Option<std::net::TcpListener>),
-    /// They are handed to it through a bounded queue.
+    /// A dispatcher hands connections to the worker through a bounded queue.
     Handed(mpsc::Receiver<Accepted>),
 }
 
@@ -36,7 +36,8 @@ pub(crate) enum Accepting {
 #[derive(Debug)]
 pub(crate) struct Arrivals<'a> {
     source: Source<'a>,
-    /// Nothing more is accepted: the kernel's queue holds it, for us or for another process.
+    /// True while nothing more is accepted: the kernel's queue holds it, for this process or for
+    /// another one.
     held: bool,
 }
 
@@ -48,7 +49,7 @@ enum Source<'a> {
         kept: &'a mut Option<std::net::TcpListener>,
     },
     Handed(&'a mut mpsc::Receiver<Accepted>),
-    /// From nowhere any more.
+    /// The source is closed.
     Closed,
 }
 

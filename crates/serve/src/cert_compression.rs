@@ -28,7 +28,8 @@ pub(crate) fn cache() -> Arc<CompressionCache> {
     Arc::new(CompressionCache::new(MAX_KEPT))
 }
 
-/// Has handshakes with `config` show compressed chains to clients that can read them, and keep them in `cache`.
+/// Makes handshakes with `config` show compressed chains to clients that can read them, and keep them in
+/// `cache`.
 pub(crate) fn enable(config: &mut ServerConfig, cache: &Arc<CompressionCache>) {
     config.cert_compressors = vec![&Brotli];
     config.cert_compression_cache = Arc::clone(cache);

@@ -40,7 +40,7 @@ pub trait OnDemand: fmt::Debug + Send + Sync {
     fn used(&self, name: &str);
 }
 
-/// One certificate, whatever name a client asks for.
+/// Converts a single certificate, which is shown whatever name a client asks for.
 impl From<Identity> for Certificates {
     fn from(identity: Identity) -> Self {
         Self::new(identity)
@@ -63,8 +63,8 @@ impl Certificates {
         self
     }
 
-    /// Has clients that ask for a name without a certificate looked at by `on_demand`, which may get one for it. Until it is
-    /// there, and added here, their handshakes are ended.
+    /// Sets the observer of clients that ask for a name without a certificate: `on_demand` may get one for it. Until it
+    /// is there, and added here, their handshakes are ended.
     #[must_use]
     pub fn on_demand(mut self, on_demand: Arc<dyn OnDemand>) -> Self {
         self.on_demand = Some(on_demand);

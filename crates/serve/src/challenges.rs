@@ -42,7 +42,7 @@ struct Answers {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidChallenge {
-    /// There are as many as there may be.
+    /// The answers are as many as there may be.
     #[error("there are {} answers to challenges already", Challenges::MAX)]
     TooMany,
     /// The token has characters that none has (RFC 8555 section 8.1).
@@ -60,7 +60,8 @@ impl Challenges {
     /// The longest token and the longest key authorization, in bytes.
     const MAX_BYTES: usize = 1_024;
 
-    /// Has requests for `token` in clear text answered with the key authorization (`http-01`).
+    /// Adds the key authorization with which requests for `token` in clear text are answered
+    /// (`http-01`).
     ///
     /// # Errors
     /// The token is none, or there are [`MAX`](Self::MAX) already.
@@ -74,7 +75,8 @@ impl Challenges {
         self.change(|answers| insert(&mut answers.http, token.into(), authorization))
     }
 
-    /// Has handshakes for `name` that offer `acme-tls/1` alone shown this certificate (`tls-alpn-01`).
+    /// Adds the certificate that handshakes for `name` are shown that offer `acme-tls/1` alone
+    /// (`tls-alpn-01`).
     ///
     /// # Errors
     /// The two don't belong together, or there are [`MAX`](Self::MAX) already.

@@ -29,7 +29,7 @@ impl CongestionInUse {
 }
 
 impl CongestionInUse {
-    /// Both in the terms of the selector: TCP's, QUIC's.
+    /// The congestion controls of TCP and of QUIC in the terms of the selector.
     pub(crate) fn of_selection(&self) -> [altway_select::Congestion; 2] {
         let quic = self.quic.map_or("", Congestion::kernel_name);
         [&self.tcp, quic].map(altway_select::Congestion::of_name)

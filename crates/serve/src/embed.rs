@@ -78,7 +78,7 @@ pub struct Serve {
 }
 
 impl Serve {
-    /// Has the server stop gracefully once `signal` completes: connections end after their running
+    /// Lets the server stop gracefully once `signal` completes: connections end after their running
     /// requests, those that last are cut off after [`Options::shutdown_grace`].
     pub fn with_graceful_shutdown<F>(self, signal: F) -> WithGracefulShutdown<F>
     where

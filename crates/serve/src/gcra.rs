@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// The rule that a rate gives.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Gcra {
-    /// Between two requests of a steady stream.
+    /// Time between two requests of a steady stream.
     interval: Duration,
     /// The tolerance: how far ahead of its theoretical arrival time a request may come.
     tolerance: Duration,

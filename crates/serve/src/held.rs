@@ -23,11 +23,11 @@ struct Counter {
     max: usize,
     /// True if the limit was reached since `take_was_full` was last called.
     was_full: Cell<bool>,
-    /// Everything counts there as well.
+    /// The counter of a whole that counts these bytes as well.
     whole: Option<HeldBytes>,
 }
 
-/// One holder's part, which is given back when it is dropped.
+/// The bytes of one holder, which are given back when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Held {
     counter: HeldBytes,

@@ -86,7 +86,7 @@ pub(crate) struct Incidents {
 
 #[derive(Debug)]
 struct Counts {
-    /// At most [`MAX_ENTRIES`].
+    /// Incidents by client prefix: at most [`MAX_ENTRIES`].
     by_client: HashMap<(ClientPrefix, Incident), u64>,
     /// Incidents of the prefixes for which there was no room.
     others: HashMap<Incident, u64>,

@@ -125,27 +125,28 @@ pub struct Limits {
     /// Bytes of files that are kept in memory because they are asked for often: small files whole, large
     /// ones in chunks. Default 48 MiB.
     pub max_cached_bytes: u64,
-    /// From the TCP connection, or the first packet of QUIC, to the end of the TLS handshake. Default
-    /// 10 s.
+    /// Time from the TCP connection, or the first packet of QUIC, to the end of the TLS handshake.
+    /// Default 10 s.
     pub handshake_timeout: Duration,
-    /// When a client of QUIC must first show that it receives at its address, at the price of a round
-    /// trip: how many handshakes of others that have not shown it may be in progress on a worker. With
-    /// [`Retry::Never`] a client's share does not ask for it either. Default: beyond 1,000 (some 50 MB).
+    /// Rule for when a client of QUIC must first show that it receives at its address, at the price of a
+    /// round trip: the number of handshakes of others that have not shown it and may be in progress on a
+    /// worker. With [`Retry::Never`] a client's share does not ask for it either. Default: beyond 1,000
+    /// (some 50 MB).
     pub retry: Retry,
-    /// From the first byte awaited to the last of an HTTP/1.1 request head; so also how long an
-    /// HTTP/1.1 connection may idle between requests. Over HTTP/2 and HTTP/3 from a head's first byte to its last. A head
-    /// that takes longer is answered 408. Default 30 s.
+    /// Time from the first byte awaited to the last of an HTTP/1.1 request head; so also the time that an HTTP/1.1
+    /// connection may idle between requests. Over HTTP/2 and HTTP/3 the time from a head's first byte to its last. A
+    /// head that takes longer is answered 408. Default 30 s.
     pub header_timeout: Duration,
-    /// A connection on which no byte moves for so long, whether it idles or its client doesn't read
-    /// what it asked for, is closed. Default 60 s.
+    /// Time after which a connection is closed on which no byte moves, whether it idles or its
+    /// client doesn't read what it asked for. Default 60 s.
     pub idle_timeout: Duration,
     /// The least rate at which clients send bodies of requests and take those of responses: progress, not total time. Only
     /// time counts in which a body waits for its client, and not for whoever makes or reads it. A request that is
     /// slower ends: over HTTP/2 and HTTP/3 its stream is reset, over HTTP/1.1 its connection closed. Default
     /// `None`: 100 bytes a second over the [`idle_timeout`](Self::idle_timeout), 6 kB in 60 s.
     pub slowest: Option<LeastRate>,
-    /// Which addresses count as one client where a limit is shared out. Default: each IPv4 address,
-    /// each IPv6 /48.
+    /// Lengths of the prefixes of addresses that count as one client where a limit is shared out.
+    /// Default: each IPv4 address, each IPv6 /48.
     pub client_prefix: PrefixLengths,
 }
 
@@ -187,9 +188,9 @@ pub enum InvalidLimits {
     ShareAboveAll {
         /// The name of the field whose share it is.
         limit: &'static str,
-        /// What one client may have.
+        /// The amount that one client may have.
         share: u64,
-        /// What all may have.
+        /// The amount that all may have.
         all: u64,
     },
     /// [`Limits::for_memory`] of less than [`Limits::MIN_MEMORY`].
@@ -364,10 +365,10 @@ fn share_of(limit: usize) -> usize {
     (limit / SHARES).max(1)
 }
 
-/// What of its `share` a client may have of a limit of which `all` is in use: no more than [`LEFT_PER_CLIENT`] times
-/// what is left, so that clients with much stop before the rest is gone, and one with little always finds some. These
-/// are the dynamic thresholds by which switches share a buffer (Choudhury and Hahne 1998). A client that may have
-/// everything, as a proxy in front may, leaves nothing.
+/// The part of its `share` that a client may have of a limit of which `all` is in use: no more than
+/// [`LEFT_PER_CLIENT`] times the rest, so that clients with much stop before the rest is gone, and one with little
+/// always finds some. These are the dynamic thresholds by which switches share a buffer (Choudhury and Hahne 1998). A
+/// client that may have everything, as a proxy in front may, leaves nothing.
 fn dynamic_share(share: usize, limit: usize, all: usize) -> usize {
     let left = limit.saturating_sub(all);
     if share >= limit {

@@ -60,9 +60,10 @@ impl Request {
 #[derive(Debug)]
 pub(crate) struct Bound {
     pub(crate) address: SocketAddr,
-    /// One for each worker, or one for all.
+    /// TCP listeners, one for each worker, or one for all.
     pub(crate) tcp: Vec<TcpListener>,
-    /// One for each worker, in the order in which they were bound; none without HTTP/3.
+    /// UDP sockets, one for each worker, in the order in which they were bound; none without
+    /// HTTP/3.
     pub(crate) udp: Vec<UdpSocket>,
     /// The sockets in the order of the request.
     pub(crate) further: Vec<Further>,
@@ -72,9 +73,10 @@ pub(crate) struct Bound {
 #[derive(Debug)]
 pub(crate) struct Further {
     pub(crate) address: SocketAddr,
-    /// One for each worker, or one for all.
+    /// TCP listeners, one for each worker, or one for all.
     pub(crate) tcp: Vec<TcpListener>,
-    /// One for each worker, in the order in which they were bound; none without HTTP/3.
+    /// UDP sockets, one for each worker, in the order in which they were bound; none without
+    /// HTTP/3.
     pub(crate) udp: Vec<UdpSocket>,
 }
 
@@ -86,12 +88,13 @@ pub(crate) struct Listeners {
     pub(crate) dispatchers: Vec<Dispatcher>,
 }
 
-/// One worker's sockets. Outlive the worker, for the one that takes its place after a panic.
+/// The sockets of one worker. They outlive the worker, for the one that takes its place after a
+/// panic.
 #[derive(Debug)]
 pub(crate) struct Sockets {
-    /// One for each address.
+    /// Sources of TCP connections, one for each address.
     pub(crate) tcp: Vec<Accepting>,
-    /// One for each address; `None` without HTTP/3.
+    /// UDP sockets, one for each address; `None` without HTTP/3.
     pub(crate) udp: Vec<Option<UdpSocket>>,
 }
 
@@ -258,7 +261,7 @@ impl Bound {
         listeners.try_for_each(|tcp| SockRef::from(tcp).set_tcp_congestion(name))
     }
 
-    /// To each worker its own: as many as there were in the request.
+    /// Shares the sockets out to the workers, which are as many as the request said.
     pub(crate) fn share_out(self, request: &Request) -> Listeners {
         let sockets = |_| Sockets {
             tcp: Vec::new(),

@@ -20,7 +20,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 /// A response that may be stapled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Response {
-    /// As the file holds it, DER (RFC 6960 section 4.2.1).
+    /// The response as the file holds it, DER (RFC 6960 section 4.2.1).
     pub(crate) der: Vec<u8>,
     /// Time at which newer information will be there (`nextUpdate`); `None`: it always is.
     pub(crate) until: Option<SystemTime>,

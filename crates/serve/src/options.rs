@@ -240,7 +240,7 @@ pub enum Bind {
     /// All addresses: `::` with IPv4 on the same socket, or `0.0.0.0` where IPv6 is switched off.
     #[default]
     All,
-    /// This address alone (`::` means IPv6 and IPv4).
+    /// A single address (`::` means IPv6 and IPv4).
     Address(IpAddr),
 }
 
@@ -288,14 +288,15 @@ impl Security {
 /// Requests that are answered in early data (RFC 8470), before the server knows that the client is there now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum EarlyDataFor {
-    /// Nothing: no client sends any.
+    /// No requests: no client sends early data.
     Nobody,
-    /// Files. Requests to services are answered 425, and come again when the handshake is done, which takes a client
-    /// as long as without early data. The same as `Nobody` for a server that has no files, and for one that asks
-    /// clients for certificates.
+    /// Requests for files. Those to services are answered 425, and come again when the handshake is done, which
+    /// takes a client as long as without early data. The same as `Nobody` for a server that has no files, and for
+    /// one that asks clients for certificates.
     #[default]
     Files,
-    /// Files and services: what they do for GET, HEAD and OPTIONS must do no harm when it is done again.
+    /// Requests for files and to services: what these do for GET, HEAD and OPTIONS must do no harm when
+    /// it is done again.
     Everything,
 }
 
@@ -307,9 +308,10 @@ pub enum Spread {
     /// connections one worker may get most.
     #[default]
     PerWorker,
-    /// One more thread accepts all, and hands them to the workers in turn: each gets as many as the
-    /// others, at the price of waking another thread for each. Up to 256 wait for a worker; one
-    /// that is behind is passed over, and when all are, they wait in the kernel's queue.
+    /// A further thread accepts all connections, and hands them to the workers in turn: each gets
+    /// as many as the others, at the price of waking another thread for each. Up to 256 wait for a
+    /// worker; one that is behind is passed over, and when all are, they wait in the kernel's
+    /// queue.
     RoundRobin,
 }
 

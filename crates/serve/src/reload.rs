@@ -25,7 +25,8 @@ pub struct ReloadHandle {
 pub(crate) struct InUse(Arc<RwLock<Certificates>>);
 
 impl ReloadHandle {
-    /// Has handshakes, over TCP and QUIC, use these certificates from now on. Without effect in clear text.
+    /// Replaces the certificates that handshakes show from now on, over TCP and QUIC. Without effect in
+    /// clear text.
     ///
     /// Connections that are there go on. Session tickets stay valid: a client that resumes a session
     /// (RFC 8446 section 2.2) is shown no certificate, neither the former nor the new one, until the
@@ -51,16 +52,16 @@ impl ReloadHandle {
         in_use.replace(certificates);
     }
 
-    /// Has session tickets encrypted by the first of these keys from now on, and read by all of them. Without effect
-    /// where the server began without [`Options::ticket_keys`](crate::Options::ticket_keys).
+    /// Replaces the keys of session tickets: the first encrypts tickets from now on, and all of them decrypt.
+    /// Without effect where the server began without [`Options::ticket_keys`](crate::Options::ticket_keys).
     pub fn replace_ticket_keys(&self, keys: TicketKeys) {
         if let Some(in_use) = &self.ticket_keys {
             in_use.replace(keys);
         }
     }
 
-    /// Has requests answered by `site` from now on; those that have begun are answered by the former one, whose folders
-    /// are closed after that.
+    /// Replaces the site that answers requests from now on; those that have begun are answered by the former one, whose
+    /// folders are closed after that.
     ///
     /// # Errors
     /// A folder of it can't be served; then the former site stays.
@@ -69,7 +70,7 @@ impl ReloadHandle {
         Ok(())
     }
 
-    /// Has these names decided for separately from now on. Without effect where there is no HTTP/3 to offer, and where
+    /// Replaces the names that are decided for separately. Without effect where there is no HTTP/3 to offer, and where
     /// the server began without [`Options::hosts`](crate::Options::hosts).
     ///
     /// # Errors

@@ -1,5 +1,5 @@
-//! One way for a request, whatever the protocol: who answers it, what the policy decides, what every
-//! response has, and its line in the access log. What answers requests is a [`content`] that can be replaced.
+//! The way of a request, the same for every protocol: who answers it, what the policy decides, what every
+//! response has, and its line in the access log. A [`content`], which can be replaced, answers requests.
 //!
 //! [`requests`] tells the story: limits, then the [`check`] of the head, then a [`prepared`] answer or the
 //! [`service`], then the [`fields`] that every response has and the [`log`]'s line. The steps from there to the

@@ -82,7 +82,7 @@ impl Router {
         Self::default()
     }
 
-    /// Has requests of a method for a path answered by a function or a service.
+    /// Adds a route: requests of a method for a path are answered by a function or a service.
     ///
     /// # Errors
     /// The route is registered already, the path can't be told from another one, or it is none.
@@ -105,7 +105,7 @@ impl Router {
         Ok(self)
     }
 
-    /// Has GET and HEAD of a path answered.
+    /// Adds a route for GET and HEAD of a path.
     ///
     /// # Errors
     /// As [`route`](Self::route).
@@ -113,7 +113,7 @@ impl Router {
         self.route(Method::GET, path, endpoint)
     }
 
-    /// Has POST of a path answered.
+    /// Adds a route for POST of a path.
     ///
     /// # Errors
     /// As [`route`](Self::route).
@@ -121,7 +121,7 @@ impl Router {
         self.route(Method::POST, path, endpoint)
     }
 
-    /// Has PUT of a path answered.
+    /// Adds a route for PUT of a path.
     ///
     /// # Errors
     /// As [`route`](Self::route).
@@ -129,7 +129,7 @@ impl Router {
         self.route(Method::PUT, path, endpoint)
     }
 
-    /// Has DELETE of a path answered.
+    /// Adds a route for DELETE of a path.
     ///
     /// # Errors
     /// As [`route`](Self::route).
@@ -137,7 +137,8 @@ impl Router {
         self.route(Method::DELETE, path, endpoint)
     }
 
-    /// Has all methods of a path answered that have no route of their own, HEAD and OPTIONS among them.
+    /// Adds a route for all methods of a path that have no route of their own, HEAD and OPTIONS among
+    /// them.
     ///
     /// # Errors
     /// As [`route`](Self::route).
@@ -154,7 +155,8 @@ impl Router {
         Ok(self)
     }
 
-    /// Has requests answered for whose paths nothing is registered. Default: 404.
+    /// Sets the function or service that answers requests for whose paths nothing is registered.
+    /// Default: 404.
     #[must_use]
     pub fn fallback<K>(mut self, endpoint: impl Endpoint<K>) -> Self {
         Arc::make_mut(&mut self.0).fallback = Some(endpoint.into_shared());

@@ -84,7 +84,7 @@ impl Selection {
         })
     }
 
-    /// One that knows nobody and keeps nothing.
+    /// A selection that knows nobody and keeps nothing.
     #[cfg(test)]
     pub(crate) fn of(policy: &altway_select::ModelKind) -> Self {
         Self {
@@ -108,7 +108,7 @@ impl Selection {
         self.hosts.names(named, self.beacon)
     }
 
-    /// These names, each with a host to decide for by its policy.
+    /// The given names, each with a host to decide for by its policy.
     ///
     /// # Errors
     /// A surface's file can't be read, or holds something else.

@@ -42,7 +42,7 @@ pub struct Server {
     further: Vec<SocketAddr>,
     congestion: CongestionInUse,
     listeners: Listeners,
-    /// For each worker one at each address.
+    /// Places of HTTP/3: for each worker one at each address.
     places: Vec<Vec<h3::Place>>,
     setup: Arc<Setup>,
     certificates: Option<InUse>,

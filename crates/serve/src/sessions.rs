@@ -48,7 +48,7 @@ impl StoresServerSessions for Sessions {
     }
 }
 
-/// Without the secrets in it.
+/// Prints none of the secrets in it.
 impl fmt::Debug for Sessions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sessions").finish_non_exhaustive()

@@ -49,7 +49,7 @@ pub trait Dispatch: fmt::Debug + Send + Sync {
 }
 
 impl Site {
-    /// Nothing: every request is answered 404.
+    /// A site of nothing: every request is answered 404.
     #[must_use]
     pub fn nothing() -> Self {
         Self(Kind::Service(Arc::new(Nothing)))

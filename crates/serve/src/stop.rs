@@ -35,9 +35,10 @@ impl StopHandle {
 #[derive(Debug, Clone, Copy, Default)]
 struct State {
     stopping: bool,
-    /// Nothing is to be taken in: the sockets' queues hold it, or another process takes it.
+    /// True while nothing is to be taken in: the sockets' queues hold it, or another process takes
+    /// it.
     held: bool,
-    /// That process has ended, and this one is past going on in its place.
+    /// True once that process has ended, and this one is past going on in its place.
     stranded: bool,
 }
 
@@ -62,8 +63,8 @@ impl StopSignal {
         self.until(|state| state.stranded).await;
     }
 
-    /// Has all threads take nothing in any more, and returns when they have ceased. They go on when
-    /// the value that it returns is dropped, or this future before its end.
+    /// Keeps all threads from taking anything in, and returns when they have ceased. They go on
+    /// when the value that it returns is dropped, or this future before its end.
     pub(crate) async fn hold(&self) -> Held {
         let mut held = Held {
             signal: self.clone(),
@@ -138,7 +139,7 @@ impl Intake {
     }
 }
 
-/// As long as it is there, nothing is taken in.
+/// A guard as long as which nothing is taken in.
 #[derive(Debug)]
 pub(crate) struct Held {
     signal: StopSignal,

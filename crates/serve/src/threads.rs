@@ -12,7 +12,7 @@ use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// One that was started.
+/// A thread that was started.
 pub(crate) struct Thread {
     name: String,
     handle: thread::JoinHandle<Result<(), Error>>,

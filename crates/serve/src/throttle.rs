@@ -3,10 +3,10 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// At most one line of a kind in this time.
+/// Time in which a kind of line is logged once at most.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// One kind of line, for a `static` beside the place that logs it.
+/// A kind of line, for a `static` beside the place that logs it.
 #[derive(Debug)]
 pub(crate) struct Throttle(Mutex<State>);
 

@@ -82,7 +82,7 @@ impl TicketKeys {
     }
 }
 
-/// Without the keys.
+/// Prints none of the keys.
 impl fmt::Debug for TicketKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "TicketKeys({})", self.0.len())

@@ -1,4 +1,4 @@
-//! One worker: a thread with its own event loop and sockets; connections never leave it.
+//! A worker: a thread with its own event loop and sockets; connections never leave it.
 
 use crate::files::FileCache;
 use crate::listen::Sockets;
@@ -26,9 +26,9 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 /// A worker on its own thread.
 pub(crate) struct Worker<'a> {
     runtime: LocalRuntime,
-    /// One for each address.
+    /// Acceptors, one for each address.
     tcp: Vec<tcp::Acceptor<'a>>,
-    /// One for each address with HTTP/3.
+    /// Drivers of HTTP/3, one for each address with it.
     h3: Vec<h3::Driver<'a>>,
     files: Rc<RefCell<FileCache>>,
     service: Arc<Service>,

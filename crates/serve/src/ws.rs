@@ -165,8 +165,8 @@ impl<F> WebSocketUpgrade<F> {
         self
     }
 
-    /// Has `callback` called when there is no WebSocket after all: the client is gone, or a layer has replaced
-    /// the response.
+    /// Sets the function that is called when there is no WebSocket after all: the client is gone, or a layer
+    /// has replaced the response.
     pub fn on_failed_upgrade<C: OnFailedUpgrade>(self, callback: C) -> WebSocketUpgrade<C> {
         WebSocketUpgrade {
             upgrade: self.upgrade,

@@ -1,4 +1,4 @@
-//! One thread that accepts every connection and hands them to the workers in turn
+//! A thread that accepts every connection and hands them to the workers in turn
 //! ([`Spread::RoundRobin`](crate::Spread::RoundRobin)). Left to the workers: all that is said.
 
 use super::{Accepted, recover};
@@ -27,7 +27,7 @@ pub(crate) struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// With the workers' ends of the queues. The listener must not block.
+    /// Makes a dispatcher, and the workers' ends of its queues. The listener must not block.
     pub(crate) fn new(listener: TcpListener, workers: usize) -> (Self, Vec<Receiver<Accepted>>) {
         Self::with_queues_of(QUEUE, listener, workers)
     }
@@ -126,7 +126,7 @@ async fn accepted(listener: &AsyncFd<OwnedFd>) -> Accepted {
     }
 }
 
-/// One system call, and no event loop but the worker's gets to know the connection.
+/// Accepts a connection by one system call; no event loop but the worker's gets to know it.
 fn accept(listener: &OwnedFd) -> io::Result<Accepted> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let (stream, peer) = acceptfrom_with(listener, flags)?;

@@ -36,7 +36,7 @@ impl Names {
         Ok(Self(names))
     }
 
-    /// These names as a certificate may hold them.
+    /// The given names as a certificate may hold them.
     pub(super) fn listed(names: impl IntoIterator<Item = String>) -> Self {
         Self(names.into_iter().collect())
     }
@@ -45,7 +45,7 @@ impl Names {
         other.0.is_subset(&self.0)
     }
 
-    /// These and those of `former`, if that isn't too many.
+    /// The names together with those of `former`, if that isn't too many.
     pub(super) fn with(self, former: &Self) -> Self {
         let both: BTreeSet<_> = self.0.union(&former.0).cloned().collect();
         if both.len() > MAX_NAMES {

@@ -19,7 +19,7 @@ thread_local! {
     static IS_ASKED: Cell<Option<bool>> = const { Cell::new(None) };
 }
 
-/// To be called before a connection's TLS is made.
+/// Forgets the question of the handshake before; called before a connection's TLS is made.
 pub(crate) fn begin_handshake() {
     IS_ASKED.set(None);
 }

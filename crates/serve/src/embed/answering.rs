@@ -14,7 +14,7 @@ pub(crate) struct Answering<F: Future> {
     ready: Option<Box<F::Output>>,
 }
 
-/// What there is to send next.
+/// The next response to send.
 pub(crate) enum Step<T> {
     /// Status and fields of an interim response. More steps follow.
     Interim(StatusCode, HeaderMap),

@@ -67,7 +67,7 @@ impl Circumstances {
     }
 }
 
-/// Without the user information, which Host does not hold (RFC 9110 section 7.2).
+/// The host and port without the user information, which Host does not hold (RFC 9110 section 7.2).
 fn host_and_port(authority: &str) -> &str {
     authority
         .rsplit_once('@')

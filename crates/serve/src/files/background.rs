@@ -16,13 +16,13 @@ type Job = Box<dyn FnOnce() + Send>;
 #[derive(Debug, Default)]
 pub(super) struct Background(Mutex<Option<SyncSender<Job>>>);
 
-/// There is as much to do as may wait.
+/// The refusal of work because as much waits as may wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Busy;
 
 impl Background {
-    /// Has `work` done, in its turn, unless nobody waits for its result any more. The receiver fails where the
-    /// work panics.
+    /// Gives `work` to the thread, which does it in its turn, unless nobody waits for its result any more. The
+    /// receiver fails where the work panics.
     ///
     /// # Errors
     /// [`Busy`]; also where no thread can be started.
@@ -40,7 +40,7 @@ impl Background {
         Ok(receiver)
     }
 
-    /// Has `work` done, in its turn.
+    /// Gives `work` to the thread, which does it in its turn.
     ///
     /// # Errors
     /// As [`run`](Self::run).

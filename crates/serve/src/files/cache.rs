@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-/// For so long a change of a file may go unseen.
+/// Time for which a change of a file may go unseen.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// An entry that nobody has asked for since is dropped, and its file closed.
@@ -57,7 +57,7 @@ type ChunkKey = (u64, u64);
 
 /// A worker's cache.
 pub(crate) struct FileCache {
-    /// By the number of the folder, in eight bytes, and the file's name in it.
+    /// Entries by the number of the folder, in eight bytes, and the file's name in it.
     entries: LruCache<Box<[u8]>, Rc<Entry>>,
     /// The key that is looked for; kept for its space.
     key: Vec<u8>,
@@ -73,7 +73,7 @@ pub(crate) struct FileCache {
 
 /// A file as it was when it was looked up.
 pub(crate) struct Entry {
-    /// Everything that a 200 response says of the file, for a connection that asks for it once.
+    /// The fields of a 200 response with the file, for a connection that asks for it once.
     pub(crate) fields: FieldBlock,
     /// The same for one that asks again and again: enters its compression table.
     pub(crate) repeated: FieldBlock,
@@ -92,7 +92,7 @@ pub(crate) struct Entry {
     name: PathBuf,
     version: Version,
     traits: Traits,
-    /// Those of its compressed forms that were asked for.
+    /// Compressed forms of the file that were asked for.
     coded: RefCell<[Option<Rc<Entry>>; ContentCoding::ALL.len()]>,
 }
 

@@ -23,7 +23,7 @@ use time::OffsetDateTime;
 /// Files and folders that a listing shows at most. Of a folder with more the file system decides which.
 const MAX_ENTRIES: usize = 10_000;
 
-/// Nothing of the page is loaded from elsewhere, and nothing of it runs.
+/// Policy of the page, which loads nothing from elsewhere and runs nothing.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'",
 );
@@ -37,7 +37,7 @@ struct Listing {
     names: Vec<String>,
     /// Folders first, each kind by name.
     entries: Vec<Entry>,
-    /// There are more than are shown.
+    /// True if there are more entries than are shown.
     is_cut: bool,
 }
 

@@ -55,9 +55,9 @@ pub(crate) enum Refusal {
     Redirect(String),
     /// The path is that of a folder without an index, and the folder is to be listed.
     Folder(PathBuf),
-    /// There is none, or none that this server gives out.
+    /// The file is not there, or is none that this server gives out.
     NotFound,
-    /// Anything else.
+    /// Another status answers the request.
     Status(StatusCode),
 }
 

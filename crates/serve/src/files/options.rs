@@ -93,7 +93,7 @@ pub enum InvalidFilesOptions {
     /// There is no compressor for this coding in this build.
     #[error("this build compresses nothing by {0} when it is asked for: expected br or gzip, or a build with the feature {0}")]
     Compress(ContentCoding),
-    /// Only errors have pages of their own.
+    /// The status is no error's, and so has no page.
     #[error("status {0} has no error page: expected one from 400 to 599")]
     Status(u16),
     /// A pattern is a whole path, the beginning of one, or the end of a file name.

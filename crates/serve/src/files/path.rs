@@ -1,4 +1,5 @@
-//! From a request's path to a file's name: decoded once, refused when it could mean two things.
+//! The way from a request's path to a file's name: decoded once, refused when it could mean two
+//! things.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 use std::borrow::Cow;
@@ -104,7 +105,7 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'~');
 
-/// One name as a segment of a path.
+/// The name as a segment of a path.
 pub(super) fn encode_name(name: &OsStr) -> String {
     percent_encode(name.as_bytes(), ESCAPED).to_string()
 }

@@ -33,7 +33,7 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// In bytes.
+    /// Length in bytes.
     pub(super) fn length(self) -> u64 {
         self.last - self.first + 1
     }

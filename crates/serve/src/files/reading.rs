@@ -9,11 +9,11 @@ use std::io;
 /// bytes, and as many as it can take, so that a client that takes none holds none.
 #[derive(Debug)]
 pub(crate) enum Reading {
-    /// In memory: a small file.
+    /// A small file, in memory.
     Memory(Bytes),
-    /// In memory that other responses hold as well, and that is counted elsewhere: a compressed form.
+    /// A compressed form, in memory that other responses hold as well, and that is counted elsewhere.
     Shared(Bytes),
-    /// On disk.
+    /// A file on disk.
     File(FileRange),
 }
 

@@ -17,7 +17,7 @@ pub(crate) enum Reply {
 pub(crate) type Later = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
 
 impl Reply {
-    /// Does something to the response, as soon as it is there.
+    /// Applies `change` to the response, as soon as it is there.
     pub(super) fn map(
         self,
         change: impl FnOnce(Response<Body>) -> Response<Body> + Send + 'static,

@@ -39,9 +39,9 @@ pub struct PathPattern(Kind);
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Kind {
     Exact(String),
-    /// With its slash.
+    /// The beginning of a path, with its slash.
     Prefix(String),
-    /// With its dot.
+    /// The ending of a name, with its dot.
     Suffix(String),
 }
 

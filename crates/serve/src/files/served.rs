@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// For so long a change of the folder may go unseen.
+/// Time for which a change of the folder may go unseen.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Lines about a folder that can't be opened, of which there may be one each second.

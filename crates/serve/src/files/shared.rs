@@ -34,7 +34,7 @@ impl Version {
     }
 }
 
-/// One version of a regular file, open for reading.
+/// A version of a regular file, open for reading.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
     file: File,

@@ -32,9 +32,10 @@ impl Traits {
 /// A file's validators at the time of a response.
 #[derive(Debug)]
 pub(crate) struct Validators {
-    /// With its quotes. Strong: time of change in nanoseconds, size, and the coding of a compressed form.
+    /// The ETag, with its quotes. Strong: time of change in nanoseconds, size, and the coding of a
+    /// compressed form.
     pub(crate) etag: String,
-    /// In whole seconds, as HTTP dates are; never later than the response.
+    /// The time of change, in whole seconds as HTTP dates are; never later than the response.
     pub(crate) modified: SystemTime,
     now: SystemTime,
     coding: Option<ContentCoding>,

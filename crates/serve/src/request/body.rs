@@ -30,11 +30,11 @@ pub struct Body {
 
 enum Content {
     Bytes(Bytes),
-    /// Counted by whoever shares them.
+    /// Bytes that are counted by whoever shares them.
     Shared(Bytes),
     File(FileRange),
     Stream(Pin<Box<dyn Stream>>, Option<BodyMemory>),
-    /// In a box, for few bodies are one.
+    /// A tunnel, in a box because few bodies are one.
     Tunnel(Box<Outlet>),
 }
 
@@ -151,7 +151,7 @@ impl Body {
         }
     }
 
-    /// What a service writes into an open tunnel.
+    /// The body of an open tunnel: whatever a service writes into it.
     pub(crate) fn tunnel(outlet: Outlet) -> Self {
         Self {
             content: Content::Tunnel(Box::new(outlet)),
@@ -160,7 +160,7 @@ impl Body {
         }
     }
 
-    /// Has the body note in `record` what is sent of it.
+    /// Makes the body note in `record` what is sent of it.
     pub(crate) fn with_record(self, record: ResponseRecord) -> Self {
         let mut body = Self {
             record: Some(record),
@@ -177,12 +177,13 @@ impl Body {
         body
     }
 
-    /// Has the next frames hold so many bytes of a file at most.
+    /// Limits the bytes of a file that the next frames hold.
     pub(crate) fn limit_frames(&mut self, bytes: usize) {
         self.largest = bytes;
     }
 
-    /// Has the log say that the response was cut off, although the body may have given all that it has.
+    /// Notes for the log that the response was cut off, although the body may have given all that it
+    /// has.
     pub(crate) fn cut_off(&mut self) {
         if !self.is_tunnel()
             && let Some(record) = &mut self.record

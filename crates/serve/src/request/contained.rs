@@ -141,7 +141,7 @@ where
         }
     }
 
-    /// One that panics has not ended: its next frame is the error.
+    /// Returns whether the body has ended. One that panics has not: its next frame is the error.
     fn is_end_stream(&self) -> bool {
         let body = self.body.0.as_ref();
         self.first.is_none()

@@ -20,7 +20,7 @@ pub(crate) struct Content {
     targets: Vec<Target>,
 }
 
-/// One of the things that answer requests.
+/// Files or a handler that answer requests.
 #[derive(Debug)]
 pub(crate) enum Target {
     Files(Files),

@@ -48,7 +48,7 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
         }
     }
 
-    /// Whether a response is on its way.
+    /// Returns whether a response is on its way.
     pub(crate) fn is_sending(&self) -> bool {
         !self.sending.is_empty()
     }
@@ -58,8 +58,8 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
         self.sending.clear();
     }
 
-    /// Whether a new request is to be sent back unanswered, for its client has not taken what it asked for
-    /// before: see [`Requests::must_take_first`].
+    /// Returns whether a new request is to be sent back unanswered, because its client has not taken what
+    /// it asked for before: see [`Requests::must_take_first`].
     pub(crate) fn must_take_first(&self) -> bool {
         self.requests.must_take_first(self.is_sending())
     }
@@ -237,7 +237,7 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
         }
     }
 
-    /// More of a request's content has come, or all of it.
+    /// Takes more of a request's content, or its end.
     pub(crate) fn received<C: Carrier<Stream = S>>(&mut self, stream: S, means: &mut Means<'_, C>) {
         let Some(receiving) = means.pending.upload(means.carrier.key(stream)) else {
             return;

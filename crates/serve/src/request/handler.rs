@@ -17,7 +17,7 @@ use tower_service::Service;
 /// Whatever a service can fail with.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Something that a worker waits for, on its own thread.
+/// A future that a worker polls on its own thread.
 pub(crate) type Pending<T> = Pin<Box<dyn Future<Output = T>>>;
 
 /// The client that sent a request: found in the request's extensions.
@@ -97,7 +97,7 @@ where
 /// A service with a clone for each thread that asks for it, so that it need not be `Sync`.
 pub(crate) struct PerThread<S: Send> {
     original: Mutex<S>,
-    /// One a worker.
+    /// Clones, one a worker.
     clones: ThreadLocal<S>,
 }
 

@@ -37,9 +37,9 @@ enum Source {
 /// The state of a body after it was handed over as far as it went.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
-    /// More is to come.
+    /// The body has more to give.
     Part,
-    /// More is to come, when its source has it.
+    /// The body has more to give, when its source has it.
     Waiting,
     All,
 }
@@ -220,7 +220,7 @@ impl Drop for Outgoing {
 enum Taken {
     All,
     Part,
-    /// There is none yet.
+    /// Nothing, because there is no piece yet.
     Nothing,
     /// All of it, and it was the last.
     Last,
@@ -238,11 +238,12 @@ struct Sending {
 
 /// The next thing to hand over.
 enum Next<'a> {
-    /// These bytes: take away what was handed over. `last`: the content ends with them.
+    /// Bytes to hand over: those that are handed over are to be taken away. `last`: the content
+    /// ends with them.
     Data { chunk: &'a mut Bytes, last: bool },
     /// The content's end, with fields.
     Trailers(HeaderMap),
-    /// Nothing yet: the body is waited for.
+    /// Nothing yet, because the body is waited for.
     Nothing,
 }
 

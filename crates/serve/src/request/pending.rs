@@ -26,10 +26,10 @@ use std::task::{Context, Poll, Waker, ready};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use waits::Waits;
 
-/// Of a request body that nobody reads, so many bytes are taken to let its client finish.
+/// Bytes that are taken of a request body that nobody reads, to let its client finish.
 const MAX_UNWANTED: usize = 64 << 10;
 
-/// What is going on, by the key of each exchange. Bounded by the engine's limit of streams: an
+/// Work that is going on, by the key of each exchange. Bounded by the engine's limit of streams: an
 /// exchange waits for one thing, and has one upload, at a time.
 pub(crate) struct PendingWork<K>(Option<Box<State<K>>>);
 
@@ -38,14 +38,14 @@ struct State<K> {
     uploads: FxHashMap<K, Receiving>,
     /// Bytes of uploads that wait for their readers.
     unread: usize,
-    /// At most one message an upload.
+    /// Sender of reports: at most one message an upload.
     reporter: UnboundedSender<K>,
     reports: UnboundedReceiver<K>,
-    /// What exchanges go on with: at most two things each.
+    /// Results with which exchanges go on: at most two each.
     ready: VecDeque<(K, Ready)>,
 }
 
-/// Something to wait for.
+/// A response or a frame to wait for.
 pub(crate) enum Work {
     /// A response.
     Respond(Answering<Asking>),
@@ -53,10 +53,10 @@ pub(crate) enum Work {
     Frame(Body),
 }
 
-/// What became of bytes of a request's body.
+/// The fate of bytes of a request's body.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// They wait for their reader.
+    /// The bytes wait for their reader.
     Kept,
     /// Nobody reads them. The client may send more, to come to its end.
     Unwanted,
@@ -64,14 +64,14 @@ pub(crate) enum Taken {
     Excess,
 }
 
-/// What an exchange goes on with.
+/// The result with which an exchange goes on.
 pub(crate) enum Ready {
     /// An interim response, and the one that is still waited for.
     Interim(Answering<Asking>, StatusCode, HeaderMap),
     Response(Answered),
     /// The body, and what [`http_body::Body::poll_frame`] gave.
     Frame(Body, Option<Result<Frame<Bytes>, BoxError>>),
-    /// Of the exchange's upload.
+    /// A report of the exchange's upload.
     Report(Report),
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct Receiving {
     expects_continue: bool,
     /// The response to a request whose body nobody reads.
     early: Option<Response<Body>>,
-    /// Its response has been handed over whole.
+    /// True once its response has been handed over whole.
     pub(crate) answered: bool,
     /// Bytes that came and that nobody will read.
     unwanted: usize,
@@ -99,7 +99,7 @@ impl<K: Copy + Eq + Hash + Unpin + Send + 'static> PendingWork<K> {
         self.0.get_or_insert_with(|| Box::new(State::new()))
     }
 
-    /// Whether nothing is going on.
+    /// Returns whether nothing is going on.
     pub(crate) fn is_idle(&self) -> bool {
         self.0.as_deref().is_none_or(State::is_empty)
     }
@@ -163,7 +163,8 @@ impl<K: Copy + Eq + Hash + Unpin + Send + 'static> PendingWork<K> {
         state.waits.keys().chain(uploads).collect()
     }
 
-    /// Does what can be done at once; if that isn't all, [`poll`](Self::poll) gives the rest.
+    /// Does the part that can be done at once; [`poll`](Self::poll) gives the rest, if there is
+    /// any.
     pub(crate) fn begin(&mut self, key: K, mut work: Work) -> Option<Ready> {
         // Nothing is to be woken: what isn't ready is polled again before anybody waits.
         let mut context = Context::from_waker(Waker::noop());
@@ -270,7 +271,7 @@ impl Receiving {
         self.early = Some(response);
     }
 
-    /// That response, when its time has come.
+    /// The response to a request whose body nobody reads, when its time has come.
     pub(crate) fn early_response(&mut self) -> Option<Response<Body>> {
         if self.upload.is_complete() || self.unwanted > MAX_UNWANTED {
             self.early.take()
@@ -279,8 +280,8 @@ impl Receiving {
         }
     }
 
-    /// Whether more is to be taken for the reader, for which `most` bytes may wait; none while the client
-    /// holds as much as it may and some of it is here.
+    /// Returns whether more is to be taken for the reader, for which `most` bytes may wait; none while
+    /// the client holds as much as it may and some of it is here.
     pub(crate) fn has_room(&self, most: usize) -> bool {
         let waiting = self.upload.waiting();
         let is_scarce = || self.held.as_ref().is_some_and(Held::is_scarce);
@@ -294,17 +295,19 @@ impl Receiving {
         }
     }
 
-    /// Whether the client is to be told that it may send: once, when its content is asked for.
+    /// Returns whether the client is to be told that it may send: once, when its content is asked
+    /// for.
     pub(crate) fn must_continue(&mut self, report: &Report) -> bool {
         report.waits && std::mem::take(&mut self.expects_continue)
     }
 
-    /// Whether what the client may still send has nobody to read it, and no response waits for it.
+    /// Returns whether nobody reads the rest that the client may still send, and no response waits
+    /// for it.
     pub(crate) fn is_unwanted(&self) -> bool {
         self.answered && self.upload.is_dropped()
     }
 
-    /// Whether nothing is left to do: the response has been handed over, and the request is
+    /// Returns whether nothing is left to do: the response has been handed over, and the request is
     /// complete. An engine ends one that isn't.
     pub(crate) fn is_over(&self) -> bool {
         self.answered && self.upload.is_complete()

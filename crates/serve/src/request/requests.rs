@@ -39,7 +39,7 @@ use std::time::{Duration, Instant, SystemTime};
 /// Seconds after which a request that was one too many may come again.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
-/// What the requests of all connections of a worker share.
+/// The state that the requests of all connections of a worker share.
 pub(crate) struct Responder {
     pub(crate) service: Arc<Service>,
     /// The newest snapshot that a request of this worker has seen.
@@ -47,7 +47,7 @@ pub(crate) struct Responder {
     pub(crate) files: Rc<RefCell<FileCache>>,
     pub(crate) fields: RefCell<CommonFields>,
     pub(crate) load: Load,
-    /// After so long without a byte a tunnel ends.
+    /// The time without a byte after which a tunnel ends.
     idle_timeout: Duration,
     pub(crate) counters: Arc<WorkerCounters>,
 }
@@ -56,7 +56,7 @@ pub(crate) struct Responder {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Now {
     pub(crate) instant: Instant,
-    /// For dates.
+    /// The time of day, for dates.
     pub(crate) system: SystemTime,
     /// The second of `system`, which each response asks for several times.
     pub(crate) unix: UnixTime,
@@ -73,7 +73,8 @@ pub(crate) struct Requests<I> {
     pub(super) latest: Option<Latest<I>>,
     has_responded: bool,
     pub(super) terms: Terms,
-    /// What the client has shown in its handshake; `None` in clear text, and where nobody is asked.
+    /// The certificate that the client has shown in its handshake; `None` in clear text, and where
+    /// nobody is asked.
     pub(super) presented: Option<Rc<Presented>>,
     pub(super) identified: Option<Identified>,
     /// The certificate that counts for the latest request.
@@ -81,7 +82,7 @@ pub(crate) struct Requests<I> {
     _open: OpenConnection,
 }
 
-/// Who answers a request.
+/// The source of a request's answer.
 pub(crate) enum Screened {
     /// Nobody: it is refused, or led elsewhere.
     Refused(Response<Body>),
@@ -94,7 +95,7 @@ pub(crate) enum Screened {
 /// The answer of a service or of the files.
 pub(crate) enum Answer {
     Now(Response<Body>),
-    /// To be waited for, and then to be [finished](Requests::finish).
+    /// An answer to be waited for, and then to be [finished](Requests::finish).
     Later(Answering<Asking>),
 }
 
@@ -122,7 +123,7 @@ impl Future for Asking {
     }
 }
 
-/// What of a request its response and the log depend on.
+/// The facts of a request that its response and the log depend on.
 struct Asked {
     method: Method,
     host: HostIndex,
@@ -230,9 +231,9 @@ impl<I> Requests<I> {
         self.responder.fields.borrow_mut()
     }
 
-    /// Whether a new request is to be sent back unanswered (RFC 9113 section 8.7, RFC 9114 section 4.1.1),
-    /// for the client has not taken what it asked for before (`unsent`), and it, or the worker, holds as
-    /// much as it may.
+    /// Returns whether a new request is to be sent back unanswered (RFC 9113 section 8.7, RFC 9114 section
+    /// 4.1.1), because the client has not taken what it asked for before (`unsent`), and it, or the
+    /// worker, holds as much as it may.
     pub(crate) fn must_take_first(&self, unsent: bool) -> bool {
         unsent && self.admitted.held().is_full()
     }
@@ -367,7 +368,7 @@ impl<I> Requests<I> {
         counters.responded(self.protocol, status, HostIndex::OTHERS, None);
     }
 
-    /// What is decided for a response of that size, if it is known; `None` where there is nothing to offer.
+    /// The decision for a response of that size, if it is known; `None` where there is nothing to offer.
     pub(crate) fn decision(&mut self, size: Option<u64>, now: Now) -> Option<Decision> {
         let selection = selection(&self.responder, self.terms)?;
         let load = self.responder.load.share(now.instant);
@@ -438,7 +439,7 @@ impl<I> Requests<I> {
         }
     }
 
-    /// How its client takes responses, as the connection has shown it.
+    /// The way in which its client takes responses, as the connection has shown it.
     pub(crate) fn visit(&mut self) -> &mut Visit {
         &mut self.visit
     }

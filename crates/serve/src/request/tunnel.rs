@@ -155,7 +155,7 @@ enum Stage {
     Open,
 }
 
-/// Both ends of a pipe.
+/// Makes the two ends of a pipe.
 pub(super) fn pipe() -> (Inlet, Outlet) {
     let pipe = Arc::new(Mutex::new(Pipe {
         stage: Stage::Offered,
@@ -231,7 +231,7 @@ impl Outlet {
         Acceptance(Arc::clone(&self.pipe))
     }
 
-    /// Has what the service says that it holds counted.
+    /// Sets the counter of the memory that the service says it holds.
     pub(super) fn set_memory(&mut self, memory: Option<BodyMemory>) {
         self.memory = memory;
     }

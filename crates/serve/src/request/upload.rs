@@ -149,7 +149,7 @@ struct Shared {
     waits: bool,
     /// Nobody will read on.
     dropped: bool,
-    /// There is a report that the connection was told of and has not taken.
+    /// True if there is a report that the connection was told of and has not taken.
     told: bool,
     reader: Option<Waker>,
     tell: Box<dyn Fn() + Send>,
@@ -171,8 +171,8 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// Both ends of one request's body. `key` goes to `reports` when [`Upload::report`] has something
-/// to say, at most once before it is asked; `length` is what Content-Length says.
+/// Makes both ends of one request's body. `key` goes to `reports` when [`Upload::report`] has
+/// something to say, at most once before it is asked; `length` is what Content-Length says.
 pub(crate) fn upload<K: Copy + Send + 'static>(
     key: K,
     reports: &UnboundedSender<K>,
@@ -250,7 +250,7 @@ impl Upload {
     }
 }
 
-/// Nothing more will come.
+/// Ends the upload: no more of it will come.
 impl Drop for Upload {
     fn drop(&mut self) {
         let mut shared = lock(&self.0);

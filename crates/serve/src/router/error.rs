@@ -30,7 +30,7 @@ pub enum InvalidRoute {
         /// The fault of the path.
         reason: &'static str,
     },
-    /// There are as many paths as a router can have.
+    /// The paths are as many as a router can have.
     #[error("a router has {0} paths at most")]
     TooMany(usize),
 }

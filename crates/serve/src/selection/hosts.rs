@@ -61,7 +61,8 @@ pub(crate) struct Hosts {
 /// The places of hosts.
 #[derive(Debug, Default)]
 struct Assigned {
-    /// By the name in lower case, a zero and the policy; without a name for those beyond [`MAX_HOSTS`].
+    /// Places by the name in lower case, a zero and the policy; without a name for those beyond
+    /// [`MAX_HOSTS`].
     places: FxHashMap<Vec<u8>, HostIndex>,
     shared: usize,
 }

@@ -33,7 +33,7 @@ const NEW: &str = "paths.new";
 pub(crate) struct StateFolder {
     path: PathBuf,
     secret: Secret,
-    /// Another process writes to it now.
+    /// True once another process writes to it.
     closed: AtomicBool,
     writing: Mutex<()>,
 }

@@ -1,4 +1,4 @@
-//! One connection of a client: makes observations of what it does, and has decisions made for its responses.
+//! A connection of a client: makes observations of what it does, and has decisions made for its responses.
 //!
 //! Everything is told with the time at which it was. What is under way is known by the number of the requests in
 //! progress, so that however an exchange ends, nothing of it is left.
@@ -28,7 +28,7 @@ const MIN_WATCHED: u64 = 16 << 10;
 /// Beginnings of connections lie this far after zero at least, for a first packet that was sent before.
 const ORIGIN: Duration = Duration::from_secs(10);
 
-/// One connection, with what it has shown of its client and what was decided for it.
+/// A connection, with what it has shown of its client and what was decided for it.
 #[derive(Debug)]
 pub(crate) struct Visit {
     address: IpAddr,
@@ -81,7 +81,7 @@ struct Decided {
     host: HostIndex,
     decision: Decision,
     load: f32,
-    /// Something was observed since.
+    /// True if something was observed since.
     is_stale: bool,
     /// The selection log has a line with it.
     is_logged: bool,
@@ -90,7 +90,7 @@ struct Decided {
 /// The next step once a response was handed over whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Complete {
-    /// Nothing.
+    /// No step is left.
     Done,
     /// Finding out when the client has everything.
     Watch,
@@ -289,7 +289,7 @@ impl Visit {
         Complete::Watch
     }
 
-    /// Nothing tells when the client has the latest response.
+    /// Notes that nothing tells when the client has the latest response.
     pub(crate) fn unwatched(&mut self, now: Instant) {
         let at = self.timestamp(now);
         if let Some(known) = &mut self.known

@@ -70,7 +70,7 @@ pub(super) fn receive(socket: &OwnedFd) -> io::Result<(Message, Vec<OwnedFd>)> {
     ))
 }
 
-/// Does the same on an event loop, from a socket that doesn't block.
+/// Receives a message as [`receive`] does, on an event loop, from a socket that doesn't block.
 ///
 /// # Errors
 /// As [`receive`].

@@ -48,12 +48,12 @@ impl HandoverSocket {
             .map_err(|error| listen_error(path, error))
     }
 
-    /// One that was handed over.
+    /// A socket that was handed over.
     pub(super) fn from_descriptor(descriptor: OwnedFd) -> Self {
         Self(descriptor)
     }
 
-    /// For an event loop.
+    /// A watcher of the socket for an event loop.
     ///
     /// # Errors
     /// No descriptors are left, or the event loop doesn't take it.
@@ -62,7 +62,7 @@ impl HandoverSocket {
     }
 }
 
-/// To be handed over.
+/// The descriptor, to be handed over.
 impl AsFd for HandoverSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()

@@ -24,7 +24,7 @@ pub(super) enum Message {
     },
     /// Running process: why it stays as it is.
     Refused {
-        /// For people.
+        /// The reason, for people.
         reason: String,
     },
     /// Running process: what there is. [`Message::Sockets`] follow.

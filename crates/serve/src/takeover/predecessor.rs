@@ -47,7 +47,7 @@ pub(crate) struct Handover {
 /// The way of datagrams to a server that has handed its sockets over, and what keeps its workers from taking in more.
 struct HandedOver {
     way: AsyncFd<OwnedFd>,
-    /// Nothing is taken in as long as it is there.
+    /// A guard as long as which nothing is taken in.
     _held: Held,
 }
 
@@ -193,7 +193,7 @@ impl Handover {
         self.bound.further.iter().map(offer).collect()
     }
 
-    /// In the order that [`Offer`] tells.
+    /// The descriptors in the order that [`Offer`] tells.
     fn descriptors<'a>(&'a self, way: &'a OwnedFd) -> Vec<BorrowedFd<'a>> {
         let further = self.bound.further.iter().map(|it| (&it.tcp, &it.udp));
         let sockets = [(&self.bound.tcp, &self.bound.udp)].into_iter();

@@ -70,7 +70,7 @@ pub(crate) fn begin(wanted: &StartRequest<'_>) -> Result<Start, Error> {
 }
 
 impl Start {
-    /// From here on the sockets are this process's. It must serve at once.
+    /// Confirms the takeover: from here on the sockets are this process's. It must serve at once.
     ///
     /// # Errors
     /// The running server has ended, or keeps them.
@@ -218,7 +218,8 @@ fn arrange(bound: &mut Bound, request: &Request) -> Result<(), Error> {
     Ok(())
 }
 
-/// As many as come with the offer, which is a wanted one: no address has more UDP sockets than there are workers.
+/// Receives the descriptors of the offer, which is a wanted one: no address has more UDP sockets than there are
+/// workers.
 fn hear_descriptors(
     socket: &OwnedFd,
     offer: &Offer,

@@ -99,7 +99,7 @@ pub enum Message {
 /// The close frame of a WebSocket: the code and the reason for which it is closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CloseFrame {
-    /// One of [`close_code`], or of an application's own.
+    /// Code of the close: one of [`close_code`], or of an application's own.
     pub code: u16,
     /// The reason in words for people; at most 123 bytes.
     pub reason: Utf8Bytes,

@@ -8,10 +8,10 @@ use http::{HeaderName, HeaderValue, StatusCode};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WebSocketUpgradeRejection {
-    /// Over HTTP/1.1 the method is GET: 405.
+    /// The method of a request over HTTP/1.1 is not GET: 405.
     #[error("Request method must be `GET`")]
     MethodNotGet,
-    /// Over HTTP/2 and HTTP/3 it is CONNECT: 405.
+    /// The method of a request over HTTP/2 or HTTP/3 is not CONNECT: 405.
     #[error("Request method must be `CONNECT`")]
     MethodNotConnect,
     /// 400.

@@ -6,7 +6,7 @@ use serde::Serialize;
 #[derive(Serialize)]
 struct Folder<'a> {
     path: &'a str,
-    /// There are more entries than these.
+    /// True if there are more entries than these.
     truncated: bool,
     entries: Vec<Member>,
 }
@@ -18,7 +18,7 @@ struct Member {
     href: String,
     #[serde(rename = "type")]
     kind: &'static str,
-    /// In bytes.
+    /// Size in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     size: Option<u64>,
     modified: String,

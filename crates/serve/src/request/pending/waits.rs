@@ -47,7 +47,7 @@ struct Woken(Mutex<ToPoll>);
 
 #[derive(Default)]
 struct ToPoll {
-    /// As many as there are marks, at most.
+    /// The places to poll: as many as there are marks, at most.
     places: Vec<usize>,
     /// `None`: it was woken, or does not wait.
     task: Option<Waker>,
