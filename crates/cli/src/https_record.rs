@@ -41,7 +41,7 @@ pub(crate) struct HttpsRecord {
     pub(crate) alpn: Vec<String>,
 }
 
-/// Why nothing is known of a host's records.
+/// Reasons why nothing is known of a host's records.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LookUpError {
     /// The resolver can't be asked, or did not answer.
@@ -49,7 +49,7 @@ pub(crate) enum LookUpError {
     Silent {
         /// The server that was asked last.
         resolver: SocketAddr,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
     /// The resolver answers that it can't tell.

@@ -160,7 +160,7 @@ impl KeyLog for SecretsFile {
     }
 }
 
-/// For the clients of `load`.
+/// Writes the secrets of the clients of `load`.
 impl rustls::KeyLog for SecretsFile {
     fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
         KeyLog::log(self, label, client_random, secret);

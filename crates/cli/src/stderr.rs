@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 static QUEUE: OnceLock<LogWriter> = OnceLock::new();
 
-/// Has all lines go through a queue from now on.
+/// Sends all lines through a queue from now on.
 pub(crate) fn start_queue() -> io::Result<()> {
     // Not through `std::io::stderr`, whose lock a writer that is stuck would keep.
     let file = File::from(io::stderr().as_fd().try_clone_to_owned()?);
@@ -57,7 +57,7 @@ impl Write for Lines {
         }
     }
 
-    /// In one call, so that a line is not queued in parts.
+    /// Writes a line in one call, so that it is not queued in parts.
     fn write_fmt(&mut self, line: std::fmt::Arguments<'_>) -> io::Result<()> {
         self.write_all(line.to_string().as_bytes())
     }

@@ -50,7 +50,7 @@ struct Files<'a> {
     certificate: &'a Path,
     key: &'a Path,
     names: &'a [String],
-    /// Of a chain of the user's own: a host that it is for.
+    /// The host that a chain of the user's own is for.
     host: Option<&'a str>,
     expires: String,
     spki_sha256_base64: &'a str,

@@ -62,7 +62,7 @@ struct Advice {
     reasons: &'static [&'static str],
 }
 
-/// Why no record is best where the server chooses for each client.
+/// Reasons why no record is best where the server chooses for each client.
 const CHOOSING: [&str; 5] = [
     "An HTTPS record is the same for all clients (RFC 9460 section 9.2.4); the server chooses for each of them.",
     "With alpn=h3 in it, browsers begin over HTTP/3 at the first visit, before the server has seen the path, and \

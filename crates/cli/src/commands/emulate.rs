@@ -132,7 +132,7 @@ struct Told<'a> {
     circumstances: Option<&'a Circumstances>,
     /// The state of the packet log; none when there is none.
     packet_log: Option<&'a LogReport>,
-    /// Why what was measured over the link should not count; none when it may.
+    /// The reason for which a measurement over the link should not count; none when it may.
     invalid: Option<String>,
 }
 

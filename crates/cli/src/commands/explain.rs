@@ -43,7 +43,8 @@ pub(crate) struct Arguments {
     /// The server's state folder (`altway serve --state-dir`).
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
-    /// One class alone, FAMILY-PLATFORM as in the output [default: all that are known at the address].
+    /// Class of the client, FAMILY-PLATFORM as in the output [default: all that are known at the
+    /// address].
     #[arg(long, value_name = "CLASS")]
     class: Option<ClientClass>,
     /// The host name that the client asks for [default: one that has no decisions of its own].
@@ -155,7 +156,7 @@ fn show(explained: &Explained, printer: &Printer) -> Result<()> {
     Ok(())
 }
 
-/// Has the running server explain.
+/// Asks the running server to explain.
 fn ask(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     let mut query = url::form_urlencoded::Serializer::new(String::from("/explain?"));
     query.append_pair("address", &arguments.address.to_string());
@@ -188,7 +189,7 @@ fn ask(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     Ok(Answer::Done)
 }
 
-/// Has the selector, which is this program's own, observe a path as it is supposed.
+/// Lets the selector, which is this program's own, observe a path as it is supposed.
 fn suppose(selector: &Selector, client: &Client, host: &Host, supposed: Supposed, now: UnixTime) {
     let bulk = supposed.rate.map(|rate| Bulk {
         size: DataSize::from_bytes(1 << 40),

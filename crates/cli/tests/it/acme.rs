@@ -210,7 +210,7 @@ impl Place {
     }
 }
 
-/// As `eventually`, with a longer time for what an authority decides.
+/// Waits as `eventually` does, with a longer time for what an authority decides.
 fn within(seconds: u64, what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(seconds);
     while !is_so() {

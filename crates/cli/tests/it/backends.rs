@@ -6,7 +6,7 @@ use altway_testkit::uml::{self, Kernel};
 use std::process::Command;
 use std::time::Duration;
 
-/// It takes 20 s to two minutes, by how fast the machine changes between processes.
+/// Time that the machine may take: 20 s to two minutes, by how fast it changes between processes.
 const PATIENCE: Duration = Duration::from_secs(170);
 
 const PLAN: &str = "\

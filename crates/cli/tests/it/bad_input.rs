@@ -5,7 +5,7 @@ use std::process::Command;
 
 const PLAN: &str = "name = \"p\"\nrate = \"5mbit\"\ndelay = \"0ms\"\nsize = \"1MB\"\npairs = 1\n";
 
-/// One error line, then a blank line and one hint.
+/// Asserts that a command prints one error line, then a blank line and one hint.
 fn assert_error(command: &mut Command, error: &str, hint: &str) {
     let said = refusal(command);
     let errors = said

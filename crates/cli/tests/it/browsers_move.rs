@@ -9,7 +9,7 @@ use std::fs;
 /// Objects of the page, each fetched when the one before has come.
 const OBJECTS: usize = 12;
 
-/// Its load event waits for them all.
+/// A page whose load event waits for all of its objects.
 const PAGE: &str = r#"<!doctype html><title>chain</title><script>
 const next = (i) => {
   if (i === OBJECTS) return;
@@ -98,7 +98,7 @@ impl Visitor {
     }
 }
 
-/// Whether the last objects came over `protocol`.
+/// Returns whether the last objects came over `protocol`.
 fn ends_over(seen: &Seen, protocol: &str) -> bool {
     seen.objects[OBJECTS - 3..]
         .iter()

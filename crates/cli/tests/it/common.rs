@@ -1,5 +1,5 @@
-//! What the tests of the binary share: running it, serving a folder with it, and saying that a test
-//! is skipped.
+//! Functions that the tests of the binary share: running it, serving a folder with it, and saying
+//! that a test is skipped.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
@@ -11,7 +11,7 @@ use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How many tests run; [`ALL`]: one that measures, and has the machine for itself.
+/// Number of tests that run; [`ALL`]: one that measures, and has the machine for itself.
 static RUNNING: Mutex<usize> = Mutex::new(0);
 static ENDED: Condvar = Condvar::new();
 const ALL: usize = usize::MAX;
@@ -54,7 +54,7 @@ impl Dir {
         Self::with(Share::some())
     }
 
-    /// For a test that others would disturb.
+    /// Makes a folder once no other test runs, for a test that others would disturb.
     pub(crate) fn alone() -> Self {
         Self::with(Share::all())
     }
@@ -88,7 +88,7 @@ impl Dir {
     }
 }
 
-/// What a command that could not do it printed: exit code 2, nothing on stdout.
+/// The stderr of a command that could not do it: exit code 2, nothing on stdout.
 pub(crate) fn refusal(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().unwrap();
     let stderr = text(&output.stderr);
@@ -98,14 +98,14 @@ pub(crate) fn refusal(command: &mut Command) -> String {
     stderr
 }
 
-/// Whether a cause is told by the error above it and by itself.
+/// Returns whether a cause is told by the error above it and by itself.
 fn tells_twice(stderr: &str) -> bool {
     let error = stderr.split("\nhint: ").next().unwrap_or_default();
     let parts: Vec<&str> = error.split(": ").map(str::trim).collect();
     (1..parts.len()).any(|index| parts[index].len() > 8 && parts[..index].contains(&parts[index]))
 }
 
-/// What a command that did it printed on stdout.
+/// The stdout of a command that did it.
 pub(crate) fn success(command: &mut Command) -> String {
     let output: Output = command.stdin(Stdio::null()).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
@@ -148,7 +148,7 @@ impl Serving {
         Self::start_with(dir, port, more, log, &[])
     }
 
-    /// With a standard error of its own, and variables of the environment.
+    /// Starts a server with a standard error of its own, and variables of the environment.
     pub(crate) fn start_with(
         dir: &Dir,
         port: u16,
@@ -228,7 +228,7 @@ impl Drop for Serving {
     }
 }
 
-/// Whether `program` is installed; says so when it is not.
+/// Returns whether `program` is installed; says so when it is not.
 pub(crate) fn installed(program: &str) -> bool {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&folders).any(|folder| folder.join(program).is_file());

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// Bytes of the unwanted bodies: within the first packet, within the windows, beyond them.
 const SIZES: [usize; 3] = [1, 200_000, 5_000_000];
 
-/// How often each is tried: a race shows now and then.
+/// Number of times that each is tried: a race shows now and then.
 const TIMES: usize = 10;
 
 fn build(dir: &Dir) {
@@ -114,7 +114,8 @@ fn go_sees_the_status_of_a_service_that_does_not_read() {
     go_sees(&ground.dir, &url, ca, ("POST", "known"), &SIZES, 415);
 }
 
-/// Over HTTP/1.1 and HTTP/2, whatever the size; the length of what a method brings is known before, or not.
+/// Runs Go's client over HTTP/1.1 and HTTP/2, whatever the size; the length of the content is known before,
+/// or not.
 fn go_sees(
     dir: &Dir,
     url: &str,

@@ -35,7 +35,7 @@ struct Running {
 }
 
 impl Running {
-    /// With a server that sleeps, and a client that sleeps.
+    /// Starts an emulation with a server that sleeps, and a client that sleeps.
     fn start(dir: &Dir, more: &[&str]) -> Self {
         let before = sockets(dir).len();
         let mut command = altway(dir, ["emulate", "--server", "sleep 60"]);
@@ -73,7 +73,7 @@ fn json(command: &mut Command) -> Value {
     serde_json::from_str(&success(command.arg("--json"))).unwrap()
 }
 
-/// One error line, and a hint.
+/// Asserts that a command prints one error line, and a hint.
 fn assert_refused(command: &mut Command, error: &str, hint: &str) {
     let said = refusal(command);
     assert_eq!(said.matches("error: ").count(), 1, "{said}");
@@ -307,7 +307,7 @@ fn a_link_that_was_late_says_so_in_words_and_in_json() {
     assert!(said.contains(warned) && said.contains("late"), "{said}");
 }
 
-/// What the link counted, in JSON: the last line of stderr.
+/// The link's counters, in JSON: the last line of stderr.
 fn counted(output: &Output) -> Value {
     let stderr = String::from_utf8_lossy(&output.stderr);
     let last = stderr.lines().last().unwrap_or_default();
@@ -456,7 +456,7 @@ fn daemon(dir: &Dir) -> String {
     dir.file("daemon.sh", first).display().to_string()
 }
 
-/// Whether a process runs the daemon's last script.
+/// Returns whether a process runs the daemon's last script.
 fn worker_runs(dir: &Dir) -> bool {
     let worker = dir.path().join("worker.sh").display().to_string();
     let processes = fs::read_dir("/proc").unwrap().flatten();

@@ -1,11 +1,12 @@
-//! How many round trips the first byte of a response takes.
+//! Number of round trips that the first byte of a response takes.
 
 use crate::common::{Dir, success};
 use crate::lab::{between_ends, can_emulate};
 
 const ROUND_TRIP_US: u64 = 100_000;
 
-/// From the end of the hand-shake to the first byte of a response that is larger than a TLS record.
+/// Time from the end of the handshake to the first byte of a response that is larger than a TLS
+/// record.
 fn wait_us(protocol: &str) -> Option<u64> {
     let dir = Dir::alone();
     if !can_emulate(&dir) {

@@ -6,8 +6,8 @@ use crate::common::{Dir, Serving, installed, success, text};
 use crate::peers::Peer;
 use std::process::{Command, Output, Stdio};
 
-/// Nothing; one byte; a frame's usual size and the first window (RFC 9113 sections 4.2 and 6.9.2),
-/// each with its neighbours; more than either.
+/// Sizes: nothing; one byte; a frame's usual size and the first window (RFC 9113 sections 4.2 and
+/// 6.9.2), each with its neighbours; more than either.
 const SIZES: [usize; 8] = [0, 1, 16_383, 16_384, 16_385, 65_535, 65_536, 1_000_001];
 
 /// nghttp2's `--window-bits` and `--connection-window-bits`: a window is 2 to that power, less 1.

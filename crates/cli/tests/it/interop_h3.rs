@@ -18,10 +18,10 @@ const BIG: usize = 10_000_000;
 /// The same for cases where a slow client's time goes into something else.
 const MEDIUM: usize = 2_000_000;
 
-/// More than any peer lets come before it is read: flow control stops it in the middle.
+/// A size that no peer lets come before it is read: flow control stops it in the middle.
 const HUGE: usize = 40_000_000;
 
-/// Above what flow control lets pass unread, either way.
+/// A size above the bytes that flow control lets pass unread, either way.
 const UPLOAD: usize = 3_000_001;
 
 /// A name that browsers are told to find on the loopback; others use `localhost`.
@@ -63,7 +63,7 @@ fn content(size: usize) -> Vec<u8> {
     (0..size).map(|i| (i % 251) as u8).collect()
 }
 
-/// In hexadecimal digits, as peers report it.
+/// The digest in hexadecimal digits, as peers report it.
 fn sha256(bytes: &[u8]) -> String {
     let digest = digest::digest(&digest::SHA256, bytes);
     let digits = digest.as_ref().iter().map(|byte| format!("{byte:02x}"));

@@ -29,7 +29,7 @@ pub(crate) fn between_ends<'a>(
         .arg(script)
 }
 
-/// Whether this machine lets us make the namespaces; asked with the smallest real use.
+/// Returns whether this machine lets us make the namespaces; asked with the smallest real use.
 pub(crate) fn can_emulate(dir: &Dir) -> bool {
     let output = dir
         .altway(["emulate", "--server", "sleep 5", "--", "true"])
@@ -56,7 +56,7 @@ fn rows(run: &Path) -> Vec<String> {
     text.lines().skip(1).map(str::to_owned).collect()
 }
 
-/// How often a transfer that did not count is made again.
+/// Number of times that a transfer that did not count is made again.
 const ATTEMPTS: usize = 3;
 
 /// Block, cell, protocol and null arm of a row.
@@ -88,7 +88,8 @@ fn assert_whole(run: &Path) {
     assert_eq!(known, rows.len(), "{rows:#?}");
 }
 
-/// Both ends of each transfer that counts took processor time, and less than the whole run took.
+/// Asserts that both ends of each transfer that counts took processor time, and less than the whole
+/// run took.
 fn assert_processor_time(run: &Path, took: Duration) {
     let text = fs::read_to_string(run.join("samples.csv")).unwrap();
     let samples = altway_record::read_samples(&text).unwrap();

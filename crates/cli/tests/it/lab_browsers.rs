@@ -85,7 +85,7 @@ fn a_run_is_whole(browser: &str) {
     assert_nothing_is_left(&dir);
 }
 
-/// Neither a folder nor a process of a browser.
+/// Asserts that neither a folder nor a process of a browser is left.
 fn assert_nothing_is_left(dir: &Dir) {
     let left = fs::read_dir(dir.path())
         .unwrap()

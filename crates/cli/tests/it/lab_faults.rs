@@ -19,7 +19,7 @@ pairs = 1
 timeout = \"8s\"
 ";
 
-/// How far into a transfer something dies, at least.
+/// Time into a transfer after which something dies, at least.
 const SOON: Duration = Duration::from_millis(800);
 
 /// A run whose first transfer is under way.

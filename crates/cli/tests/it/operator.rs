@@ -1,5 +1,5 @@
-//! What the process of a server keeps and gives up: its user, the files that it can reach; sockets and a watchdog
-//! that a service manager gives it.
+//! The rights that the process of a server keeps and gives up: its user, the files that it can reach; sockets and
+//! a watchdog that a service manager gives it.
 
 use crate::common::{Dir, Serving, eventually, refusal, skipped, success, text};
 use rustix::process::{Signal, geteuid};
@@ -65,7 +65,7 @@ fn status(dir: &Dir) -> serde_json::Value {
     serde_json::from_str(&json).unwrap()
 }
 
-/// Whether the kernel has what the sandbox needs; says so when it has not.
+/// Returns whether the kernel has what the sandbox needs; says so when it has not.
 fn has_sandbox(dir: &Dir) -> bool {
     let state = status(dir)["sandbox"].as_str().unwrap().to_owned();
     if state == "unavailable" {
@@ -313,7 +313,8 @@ impl Passed {
         self.tcp.local_addr().unwrap()
     }
 
-    /// As a service manager starts it: the sockets from descriptor 3 on, and variables that say so.
+    /// Starts the server as a service manager does: the sockets from descriptor 3 on, and variables
+    /// that say so.
     fn start(&self, dir: &Dir, names: &str) -> Command {
         let (tcp, udp) = (self.tcp.as_raw_fd(), self.udp.as_raw_fd());
         for socket in [

@@ -25,7 +25,7 @@ impl Peer {
         start(nghttpd, "nghttpd", dir, port, tls)
     }
 
-    /// As [`Peer::nghttpd`].
+    /// Starts h2o, as [`Peer::nghttpd`] does its program.
     pub(crate) fn h2o(dir: &Dir, tls: bool) -> Option<Self> {
         let port = free_port();
         let ssl = format!(
@@ -44,7 +44,7 @@ impl Peer {
         start(h2o, "h2o", dir, port, tls)
     }
 
-    /// As [`Peer::nghttpd`].
+    /// Starts nginx, as [`Peer::nghttpd`] does its program.
     pub(crate) fn nginx(dir: &Dir, tls: bool) -> Option<Self> {
         let port = free_port();
         let ssl = format!("ssl_certificate {CERTIFICATE}; ssl_certificate_key {KEY};");
@@ -65,7 +65,7 @@ impl Peer {
     }
 }
 
-/// Where `altway certs` puts them.
+/// The place where `altway certs` puts the certificate.
 const CERTIFICATE: &str = "data/altway/certs/leaf.pem";
 const KEY: &str = "data/altway/certs/leaf.key";
 
@@ -88,7 +88,7 @@ fn start(mut command: Command, name: &str, dir: &Dir, port: u16, tls: bool) -> O
     Some(peer)
 }
 
-/// One that was free a moment ago: not every server can pick one and tell.
+/// A port that was free a moment ago: not every server can pick one and tell.
 pub(crate) fn free_port() -> u16 {
     let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     socket.local_addr().unwrap().port()

@@ -154,7 +154,8 @@ fn run_as_predicted(dir: &Dir, name: &str, truth: &Surface) {
     );
 }
 
-/// What the runs below leave open: they have no pages, no open connections and no fast links.
+/// Coefficients that the runs below leave open: they have no pages, no open connections and no fast
+/// links.
 const OPEN: &str = "lead.objects,quic.request-seconds,limits.altway-linux";
 
 #[test]

@@ -1,4 +1,4 @@
-//! What is urgent (RFC 9218) over a link that is busy with something large.
+//! Urgent responses (RFC 9218) over a link that is busy with a large one.
 
 use crate::common::{Dir, success};
 use crate::lab::{between_ends, can_emulate};
@@ -10,8 +10,8 @@ const SMALL: usize = 10_000;
 /// Small responses, one after the other, so that most are asked for while the socket is full.
 const SMALLS: u32 = 6;
 
-/// How long each small response took, in µs: the first asked for once the large one had begun, each of the
-/// others when the one before it had arrived.
+/// Time that each small response took, in µs: the first asked for once the large one had begun, each of
+/// the others when the one before it had arrived.
 fn urgent_beside_large(protocol: &str) -> Option<Vec<u64>> {
     let dir = Dir::alone();
     if !can_emulate(&dir) {

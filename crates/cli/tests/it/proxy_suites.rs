@@ -288,13 +288,13 @@ impl Toxiproxy {
     }
 }
 
-/// What curl has seen of a response.
+/// The response as curl has seen it.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     status: u16,
     /// Bytes of content.
     size: usize,
-    /// Whether the response was whole.
+    /// True if the response was whole.
     is_whole: bool,
 }
 

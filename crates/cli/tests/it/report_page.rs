@@ -11,21 +11,21 @@ const RUN: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../results/2026-11-22-2core-vm-delay-sweep"
 );
-/// As many blocks of it as a test needs.
+/// Number of blocks, as many as a test needs.
 const BLOCKS: u32 = 6;
 
-/// What tries to leave its place in a page: by each end that a place may have.
+/// A text that tries to leave its place in a page: by each end that a place may have.
 const HOSTILE: &str = "</script><script>document.title = 'broken out'</script>\
     <img src=\"https://altway.test/x\" onerror=\"document.title = 'broken out'\">\
     --><!-- '\"]]> \u{2028}";
 
-/// What a browser made of a page.
+/// The page as a browser has opened it.
 struct Opened {
     /// The document when the scripts had run.
     dom: String,
-    /// What went to the console.
+    /// Lines that went to the console.
     console: Vec<String>,
-    /// What the page asked for beyond itself, from the browser's log of its network.
+    /// Requests of the page beyond itself, from the browser's log of its network.
     requests: Vec<String>,
 }
 
@@ -67,7 +67,8 @@ fn open(dir: &Dir, page: &Path) -> Opened {
     }
 }
 
-/// Whether an event of the log is a request that a page made: the browser's own have no origin.
+/// Returns whether an event of the log is a request that a page made: the browser's own have no
+/// origin.
 fn is_of_page(event: &str) -> bool {
     event.contains("\"initiator\":\"") && !event.contains("\"initiator\":\"not an origin\"")
 }

@@ -1,4 +1,4 @@
-//! What a service manager is told over the socket that it names, and the unit that ships for it.
+//! Messages to a service manager over the socket that it names, and the unit that ships for it.
 
 use crate::common::{Dir, Serving, installed, success};
 use rustix::process::Signal;

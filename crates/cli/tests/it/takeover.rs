@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How long a process that was replaced goes on as before, and some more.
+/// Time for which a process that was replaced goes on as before, and some more.
 const SETTLE: Duration = Duration::from_millis(2500);
 
 const OPTIONS: [&str; 4] = ["--takeover", "meeting", "--grace", "30s"];
@@ -36,7 +36,7 @@ fn large(name: &str) -> Vec<u8> {
     name.bytes().cycle().take(12_000_001).collect()
 }
 
-/// Who answers a new connection, in clear text.
+/// The server that answers a new connection, in clear text.
 fn who(serving: &Serving) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", serving.port)).unwrap();
     let request = b"GET /name HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
@@ -142,7 +142,7 @@ fn a_server_that_was_killed_is_replaced_as_if_it_had_not_been() {
     assert_eq!(who(&second), "second");
 }
 
-/// What a server that may not take over says.
+/// The error of a server that may not take over.
 fn refused(dir: &Dir, port: u16, meeting: &Path, more: &[&str]) -> String {
     let mut serve = dir.altway(["serve", "site", "--bind", "127.0.0.1"]);
     serve.args(["--port", &port.to_string(), "--takeover"]);

@@ -28,7 +28,7 @@ pub(super) const WITHOUT: [&str; 11] = [
     "isolate",
 ];
 
-/// Is the link until a signal comes or one of the interfaces goes.
+/// Runs as the link until a signal comes or one of the interfaces goes.
 pub(super) fn run(arguments: &Arguments, sides: [&String; 2], printer: &Printer) -> Result<Answer> {
     let conditions = &arguments.conditions;
     let options = options(arguments, sides)?;

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Conditions {
-    /// More settings, for both directions or one, in the words of `altway emulate set`:
-    /// 'jitter 5ms, down loss gilbert 2% burst 4'.
+    /// Further settings, for both directions or one, in the words of `altway emulate set`: 'jitter
+    /// 5ms, down loss gilbert 2% burst 4'.
     #[arg(long, value_name = "SETTINGS")]
     set: Option<Change>,
     /// Change the link so long after COMMAND was started, in the words of `altway emulate set`; may be given several

@@ -68,7 +68,7 @@ pub(super) struct TetherArguments {
     arguments: Vec<OsString>,
 }
 
-/// As `altway load --json` prints it, so that the lab reads both alike.
+/// The output, as `altway load --json` prints it, so that the lab reads both alike.
 #[derive(Serialize)]
 struct Output {
     requests: Vec<RequestRecord>,

@@ -19,7 +19,8 @@ Examples:
 pub(super) struct Arguments {
     /// The run folder.
     run: PathBuf,
-    /// Who measured: a person as `Family, Given`, or the name of an organisation; may be given several times.
+    /// Author of the data: a person as `Family, Given`, or the name of an organisation; may be given several
+    /// times.
     #[arg(long, value_name = "NAME", required = true)]
     author: Vec<String>,
     /// The licence of the data, by its SPDX identifier.

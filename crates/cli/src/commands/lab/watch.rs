@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Between looks whether watching should end.
+/// Time between two checks, while waiting for the next look, whether watching should end.
 const STOP_CHECK_PERIOD: Duration = Duration::from_millis(100);
 
 pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {

@@ -32,7 +32,7 @@ impl Records {
         }
     }
 
-    /// Another run begins: its connections are numbered on from those before.
+    /// Begins another run: its connections are numbered on from those before.
     pub(super) fn begin_run(&mut self) {
         self.earlier = self.connections;
     }

@@ -11,10 +11,10 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use std::fmt::Write as _;
 
-/// One protocol's part of a round.
+/// The part of one protocol in a round.
 #[derive(Debug, Serialize)]
 pub(super) struct Turn {
-    /// From 1.
+    /// Number of the round, from 1.
     round: u32,
     pub(super) summary: LoadSummary,
 }
@@ -221,7 +221,7 @@ fn counted(rounds: usize) -> String {
     format!("{rounds} round{plural}")
 }
 
-/// With its sign, the true minus.
+/// The figure with its sign, the true minus.
 fn signed(percent: f64) -> String {
     format!("{percent:+.1}").replace('-', "−")
 }

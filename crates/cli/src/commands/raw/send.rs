@@ -119,7 +119,7 @@ enum CipherArgument {
 /// The server's place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Server {
-    /// Without brackets.
+    /// The host, without brackets.
     host: String,
     port: u16,
 }

@@ -68,7 +68,7 @@ pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     Ok(Answer::Done)
 }
 
-/// Nothing has no cost to take apart.
+/// Reads a size above 0: nothing has no cost to take apart.
 fn some_payload(text: &str) -> Result<DataSize, String> {
     match text.parse() {
         Ok(DataSize::ZERO) => Err("expected some payload".into()),

@@ -3,7 +3,7 @@
 use altway_raw::{Path, Run};
 use std::time::Duration;
 
-/// One line for each run, under `what` was transferred.
+/// The table of a transfer: a line for each run, under `what` was transferred.
 pub(super) fn of(runs: &[Run], what: &str) -> String {
     let mut text = format!(
         "{what}\n\n\

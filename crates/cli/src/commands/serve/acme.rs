@@ -180,7 +180,7 @@ impl Ordering {
         &self.demand
     }
 
-    /// Has the names of the configuration be followed from now on.
+    /// Makes `manager` follow the names of the configuration from now on.
     pub(super) fn begin(&self, manager: Manager) {
         // It is set once.
         let _ = self.manager.set(manager);

@@ -145,9 +145,9 @@ fn count(field: &'static str, given: Option<usize>) -> Result<Option<NonZeroUsiz
 /// The spelling of limits in errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spelling {
-    /// As an option: `--max-held`.
+    /// The spelling as an option: `--max-held`.
     Options,
-    /// As a key of a configuration: `max-held`.
+    /// The spelling as a key of a configuration: `max-held`.
     Keys,
 }
 
@@ -251,7 +251,7 @@ pub(super) fn memory(bounds: &Bounds, workers: NonZeroUsize) -> DataSize {
     DataSize::from_bytes(each.saturating_mul(workers.get() as u64)) + PROCESS
 }
 
-/// To the next MiB up: exact figures would be long.
+/// The size rounded up to whole MiB: exact figures would be long.
 pub(super) fn in_mebibytes(size: DataSize) -> DataSize {
     const MIB: u64 = 1 << 20;
     DataSize::from_bytes(size.as_bytes().div_ceil(MIB).saturating_mul(MIB))

@@ -28,9 +28,9 @@ pub(super) enum Use {
 /// All that a plan names.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    /// Those of the plan's sites, which a reload may change.
+    /// Places of the plan's sites, which a reload may change.
     of_sites: Vec<(PathBuf, Use)>,
-    /// Those that hold for the process.
+    /// Places that hold for the process.
     of_server: Vec<(PathBuf, Use)>,
     /// True if names are looked up, and certificates of others trusted.
     pub(super) asks_others: bool,
@@ -141,12 +141,12 @@ impl Places {
             .ok()
     }
 
-    /// Those of the plan's sites, which a reload may change.
+    /// Places of the plan's sites, which a reload may change.
     pub(super) fn of_sites(&self) -> impl Iterator<Item = (&Path, Use)> {
         self.of_sites.iter().map(|(path, usage)| (&**path, *usage))
     }
 
-    /// Those that hold for the process.
+    /// Places that hold for the process.
     pub(super) fn of_server(&self) -> impl Iterator<Item = (&Path, Use)> {
         self.of_server.iter().map(|(path, usage)| (&**path, *usage))
     }

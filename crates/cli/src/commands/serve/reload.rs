@@ -62,7 +62,7 @@ impl Reloading {
         }
     }
 
-    /// Has whatever orders certificates follow the names of the configuration from now on.
+    /// Sets the manager of certificates, which follows the names of the configuration from now on.
     pub(super) fn set_acme(&self, manager: Manager) {
         if let Some(acme) = &self.acme {
             acme.begin(manager);

@@ -76,7 +76,7 @@ enum Right {
     Append,
     /// Sockets are made and removed.
     Meet,
-    /// Everything but to run programs.
+    /// All rights but that to run programs.
     Write,
 }
 

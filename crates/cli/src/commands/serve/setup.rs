@@ -1,4 +1,4 @@
-//! From a plan to the options of the server.
+//! The way from a plan to the options of the server.
 
 use super::acme::Demand;
 use super::certificate::{Origin, certificates};
@@ -56,7 +56,8 @@ pub(super) fn memory(plan: &Plan, workers: NonZeroUsize) -> DataSize {
     DataSize::from_bytes(compressed + uploads.sum::<u64>()) + limits::of_upstreams(plan, workers)
 }
 
-/// Everything else that the plan says, its certificates read. `on_demand`: told of names that have none.
+/// The options by all else that the plan says, its certificates read. `on_demand`: told of names that
+/// have none.
 pub(super) fn options(
     plan: &Plan,
     site: Site,

@@ -20,7 +20,7 @@ pub(crate) enum Browser {
 pub(crate) struct Running(Child);
 
 impl Browser {
-    /// Whether all that it takes is installed; says so when it is not.
+    /// Returns whether all that it takes is installed; says so when it is not.
     pub(crate) fn is_there(self) -> bool {
         match self {
             Self::Chromium => installed("chromium"),
@@ -70,7 +70,7 @@ fn chromium(flags: &[&str], ground: &Ground, profile: &Path) -> Command {
     chromium
 }
 
-/// What a new profile of Firefox is told.
+/// Preferences of a new profile of Firefox.
 const PREFERENCES: &str = r#"
 user_pref("network.http.http3.enable", true);
 user_pref("network.http.http3.disable_when_third_party_roots_found", false);
@@ -228,7 +228,7 @@ fn visit(ground: &Ground, port: u16) -> Vec<String> {
     report.split('-').map(str::to_owned).collect()
 }
 
-/// What browsers reported, from the server's access log.
+/// The reports of browsers, from the server's access log.
 fn reports(dir: &Dir) -> Vec<String> {
     let log = std::fs::read_to_string(dir.path().join("log")).unwrap_or_default();
     let after = log.split("/report/").skip(1);

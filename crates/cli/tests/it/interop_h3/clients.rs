@@ -7,14 +7,14 @@ use crate::common::Serving;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-/// Of a clean end of HTTP/3 (RFC 9114 section 8.1).
+/// Code of a clean end of HTTP/3 (RFC 9114 section 8.1).
 const H3_NO_ERROR: u64 = 0x100;
 
 fn get(path: &str) -> Value {
     json!({"method": "GET", "path": path})
 }
 
-/// Has every client that is there do what `plan` says with `altway serve`.
+/// Makes every client that is there do what `plan` says with `altway serve`.
 fn each_reports(more: &[&str], plan: &Value, check: impl Fn(Peer, &Report)) {
     let ground = Ground::new();
     let serving = Serving::start(&ground.dir, more);

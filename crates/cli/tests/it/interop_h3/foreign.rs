@@ -22,11 +22,11 @@ pub(crate) enum Peer {
     Caddy,
 }
 
-/// What a client reports of its connection, by names that all clients share.
+/// The report of a client on its connection, by names that all clients share.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Report {
     pub(crate) responses: Vec<Response>,
-    /// How many responses of earlier rounds differed from those of the last.
+    /// Number of responses of earlier rounds that differed from those of the last.
     pub(super) unlike: usize,
     pub(super) version: String,
     pub(super) other_versions: u32,
@@ -37,7 +37,7 @@ pub(crate) struct Report {
     pub(super) closed: Option<u64>,
     pub(super) resumed: bool,
     pub(super) early: bool,
-    /// Whether keys for early data were there when the first request left: aioquic alone tells.
+    /// True if keys for early data were there when the first request left: aioquic alone tells.
     pub(super) attempted_early: Option<bool>,
     /// aioquic alone has a dynamic table.
     pub(super) qpack: Option<Qpack>,
@@ -46,11 +46,11 @@ pub(crate) struct Report {
 /// Bytes on the streams of QPACK.
 #[derive(Debug, Deserialize)]
 pub(super) struct Qpack {
-    /// By the client's encoder.
+    /// Bytes of the client's encoder.
     pub(super) sent: u64,
-    /// By the server's decoder.
+    /// Bytes of the server's decoder.
     pub(super) acknowledged: u64,
-    /// By the server's encoder.
+    /// Bytes of the server's encoder.
     pub(super) received: u64,
 }
 
@@ -69,14 +69,15 @@ pub(super) fn clients() -> Vec<Peer> {
     all.filter(|peer| peer.is_there()).collect()
 }
 
-/// As [`clients`].
+/// The servers that are there, as [`clients`] has the clients.
 pub(super) fn servers() -> Vec<Peer> {
     let all = [Peer::Aioquic, Peer::QuicGo, Peer::Caddy].into_iter();
     all.filter(|peer| peer.is_there()).collect()
 }
 
 impl Peer {
-    /// How many requests a connection of it is to carry: aioquic makes less than a thousand a second.
+    /// The number of requests that a connection of it is to carry: aioquic makes less than a thousand
+    /// a second.
     pub(super) fn many(self) -> u32 {
         if self == Self::Aioquic { 2_000 } else { 10_000 }
     }
@@ -108,7 +109,7 @@ impl Peer {
         command
     }
 
-    /// Has its client do what `plan` says with the server at `port`.
+    /// Makes its client do what `plan` says with the server at `port`.
     pub(super) fn client(self, ground: &Ground, port: u16, plan: &Value) -> Running {
         let mut client = self.in_role("client");
         client.arg(port.to_string()).arg(&ground.authority);
@@ -117,12 +118,12 @@ impl Peer {
         client
     }
 
-    /// Does it to its end.
+    /// Runs its client to the end, and returns the report.
     pub(crate) fn report(self, ground: &Ground, port: u16, plan: &Value) -> Report {
         self.client(ground, port, plan).report()
     }
 
-    /// Its server of the ground's site; `settings` are README.md's, and Caddy has none.
+    /// Starts its server of the ground's site; `settings` are README.md's, and Caddy has none.
     pub(super) fn serve(self, ground: &Ground, settings: &Value) -> Server {
         if self == Self::Caddy {
             return serve_by_caddy(ground);
@@ -139,7 +140,7 @@ impl Peer {
     }
 }
 
-/// Where `altway certs` puts them.
+/// The place where `altway certs` puts the certificate.
 const CERTIFICATE: &str = "data/altway/certs/leaf.pem";
 const KEY: &str = "data/altway/certs/leaf.key";
 
@@ -168,7 +169,7 @@ fn serve_by_caddy(ground: &Ground) -> Server {
     Server { running, port }
 }
 
-/// Whether a datagram, of which nothing is to come, finds somebody.
+/// Returns whether a datagram, of which nothing is to come, finds somebody.
 fn takes_datagrams(port: u16) -> bool {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     socket.connect((Ipv4Addr::LOCALHOST, port)).unwrap();
@@ -227,7 +228,7 @@ impl Running {
         let _ = writeln!(self.child.stdin.as_mut().unwrap(), "{line}");
     }
 
-    /// What a client reports at its end.
+    /// The report of a client at its end.
     pub(super) fn report(mut self) -> Report {
         let line = self.line();
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))

@@ -14,16 +14,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Nothing that a test waits for takes longer.
+/// Time that nothing that a test waits for exceeds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// One connection.
+/// A connection of our own client.
 pub(super) struct Client {
     endpoint: Endpoint,
     connection: ConnectionHandle,
     socket: UdpSocket,
     root: String,
-    /// Whether the server has said that it goes away.
+    /// True if the server has said that it goes away.
     pub(super) told_to_go: bool,
 }
 

@@ -15,7 +15,7 @@ fn programmable() -> Vec<Peer> {
     servers
 }
 
-/// What `altway load` says of so many requests.
+/// The output of `altway load` for so many requests.
 fn load(ground: &Ground, port: u16, path: &str, requests: u32) -> Value {
     load_with(ground, port, path, requests, &[])
 }
@@ -158,7 +158,7 @@ fn a_server_of_other_versions_alone_is_a_clear_error() {
     }
 }
 
-/// By servers that speak nothing else.
+/// Tests against servers that speak nothing else.
 #[test]
 fn the_client_speaks_version_2() {
     let ground = Ground::new();

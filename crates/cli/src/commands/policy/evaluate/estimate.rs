@@ -17,7 +17,7 @@ const WANTED: f64 = 0.02;
 /// Clients of each arm below which its spread is not known.
 const ENOUGH_CLIENTS: usize = 10;
 
-/// Everything that a log says. Differences of time are ln: below 0 is faster; shares are no per cent.
+/// The estimates by a log. Differences of time are ln: below 0 is faster; shares are no per cent.
 #[derive(Debug, Serialize)]
 pub(super) struct Estimates {
     pub(super) pages: u64,
@@ -69,7 +69,7 @@ pub(super) struct Estimated {
     pub(super) doubly_robust: Option<Interval>,
     pub(super) snips: Option<Interval>,
     pub(super) over_h3: Option<f64>,
-    /// Against the log's.
+    /// Processor time against the log's.
     pub(super) processor: Option<f64>,
 }
 

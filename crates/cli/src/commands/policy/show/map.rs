@@ -10,7 +10,7 @@ pub(super) const RATES: [u32; 10] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
 /// Milliseconds one way, of the rows from top to bottom.
 pub(super) const DELAYS: [f64; 9] = [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0];
 
-/// Per cent within which neither is faster.
+/// Difference in per cent within which neither is faster.
 const TIE: f64 = 3.0;
 
 /// Conditions that all cells share.
@@ -22,7 +22,7 @@ pub(super) struct Conditions {
     pub(super) loss: Ratio,
     pub(super) class: ClientClass,
     pub(super) congestion: [Congestion; 2],
-    /// Their names.
+    /// Names of the congestion controls.
     pub(super) controls: String,
 }
 
@@ -164,7 +164,7 @@ fn gain(times: &Times) -> f64 {
     100.0 * (times.h2 / times.h3 - 1.0)
 }
 
-/// Without decimals, and 0 without a sign.
+/// The gain without decimals, and 0 without a sign.
 pub(super) fn signed(gain: f64) -> String {
     let rounded = gain.round();
     if rounded == 0.0 {

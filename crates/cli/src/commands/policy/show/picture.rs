@@ -4,7 +4,7 @@ use super::map::{DELAYS, Map, RATES, signed};
 use altway_record::Protocol;
 use altway_report::figure::{Axis, Figure, Ink, Key, Mark, Panel, Spacing, Table, Tile, Tiles};
 
-/// From which gain on, in per cent, a cell has its full colour.
+/// The gain from which on a cell has its full colour, in per cent.
 const LIMIT: f64 = 20.0;
 
 pub(super) fn figure(map: &Map) -> Figure {
