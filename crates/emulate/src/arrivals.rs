@@ -39,7 +39,7 @@ pub(crate) struct Arrivals {
 }
 
 impl Arrivals {
-    /// Has the kernel take notes at a TUN interface.
+    /// Makes the kernel take notes at a TUN interface.
     ///
     /// # Errors
     /// The kernel is older than Linux 5.12, or does not let this process load programs.
@@ -59,7 +59,7 @@ impl Arrivals {
             .of(|place, order| notes.load(place, order), packet)
     }
 
-    /// There was no packet to read.
+    /// Notes that there was no packet to read.
     pub(crate) fn none_left(&mut self) {
         let noted = noted(|place, order| self.notes.load(place, order));
         self.search.none_left(noted);

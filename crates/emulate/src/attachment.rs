@@ -1,4 +1,5 @@
-//! This host as an end of a link that another host is: a container beside the one that is the link.
+//! The attachment of this host as an end of a link that another host is: a container beside the one
+//! that is the link.
 
 use crate::netlink::Netlink;
 use crate::sys::{self, Offload};

@@ -141,8 +141,8 @@ impl Record {
         Ok(folder)
     }
 
-    /// One that can't be understood was not complete when its owner was killed, so that nothing was
-    /// changed yet.
+    /// Reads the changes in a folder. A file that can't be understood was not complete when its
+    /// owner was killed, so that nothing was changed yet.
     fn read(folder: &Path) -> Option<Self> {
         let text = fs::read_to_string(folder.join(FILE)).ok()?;
         serde_json::from_str(&text).ok()

@@ -51,7 +51,7 @@ pub(crate) fn set_default(name: &str, host: &Namespace) -> Result<(), Error> {
     sysctl::write(DEFAULT, name).map_err(refused)
 }
 
-/// One more name in the list of allowed ones, until it is dropped.
+/// A further name in the list of allowed ones, until it is dropped.
 #[derive(Debug)]
 struct Allowance {
     list: OwnedFd,

@@ -13,7 +13,7 @@ use crate::sysctl::{self, Unset};
 use rtnetlink::packet_route::link::Stats64;
 use std::net::IpAddr;
 
-/// One end of the link, or of the veth pair to a router, as it is seen from outside.
+/// An end of the link, or of the veth pair to a router, as it is seen from outside.
 #[derive(Debug, Clone)]
 pub(crate) struct End {
     pub(crate) namespace: Namespace,

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 
-/// One spinning thread a processor. They end when this is dropped.
+/// The spinning threads, one a processor. They end when this is dropped.
 #[derive(Debug)]
 pub(crate) struct IdleSpinners {
     stop: Arc<AtomicBool>,

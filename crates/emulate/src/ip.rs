@@ -17,7 +17,7 @@ pub enum IpVersion {
 }
 
 impl IpVersion {
-    /// Both, the older one first.
+    /// Both versions, the older one first.
     pub(crate) const ALL: [Self; 2] = [Self::V4, Self::V6];
 
     /// The version of an address.

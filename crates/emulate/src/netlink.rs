@@ -159,8 +159,8 @@ impl Netlink {
         Ok(windows)
     }
 
-    /// Has TCP connections by all routes of this namespace begin with a congestion window of so many
-    /// packets.
+    /// Sets the congestion window, in packets, with which TCP connections by all routes of this
+    /// namespace begin.
     pub(crate) fn set_initial_window(&self, packets: u32) -> Result<(), Error> {
         let v4 = RouteMessageBuilder::<Ipv4Addr>::new().build();
         let v6 = RouteMessageBuilder::<Ipv6Addr>::new().build();

@@ -1,4 +1,4 @@
-//! One end of the link: an Ethernet interface, whose frames are read and written by packet sockets.
+//! An end of the link: an Ethernet interface, whose frames are read and written by packet sockets.
 //!
 //! Frames for the interface itself do not pass; all others do, and those that are no IP traffic of
 //! the ends (ARP, neighbour discovery) passes at once. Frames that are no packets of the wire,

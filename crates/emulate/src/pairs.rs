@@ -25,7 +25,7 @@ const fn mac(number: u8) -> Mac {
 /// The kernel fills in the first free number.
 const NAME_PATTERN: &str = "altway%d";
 
-/// Both pairs: an interface at each end, and between them their peers.
+/// The pairs of both ends: an interface at each end, and between them their peers.
 #[derive(Debug)]
 pub(crate) struct Pairs {
     /// The namespace between the ends.

@@ -5,7 +5,7 @@ use rustix::io::Errno;
 use std::fmt;
 use std::os::fd::AsFd;
 
-/// One end of the link as the link thread sees it. Its file becomes readable when a packet has come.
+/// An end of the link as the link thread sees it. Its file becomes readable when a packet has come.
 pub(crate) trait Port: AsFd + fmt::Debug + Send + 'static {
     /// The bytes before the IP packet in what is read and written.
     const HEADER: usize;
@@ -43,7 +43,7 @@ pub(crate) trait Port: AsFd + fmt::Debug + Send + 'static {
     fn take_hidden_drops(&mut self) -> u64;
 }
 
-/// So many packets are lost: the kernel did not take them.
+/// Number of packets that are lost because the kernel did not take them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lost(pub(crate) u64);
 

@@ -39,7 +39,7 @@ impl Processors {
         Ok(Self(numbers.collect()))
     }
 
-    /// One processor.
+    /// The processor of this number.
     #[must_use]
     pub fn one(number: usize) -> Self {
         Self(vec![number])

@@ -102,8 +102,8 @@ pub(crate) struct Now {
     pub(crate) to_come: Vec<(Duration, Change)>,
 }
 
-/// One direction of the link: packets from `from` go through `model` to `to`. The numbers are
-/// places in [`Pump::ends`].
+/// A direction of the link: packets from `from` go through `model` to `to`. The numbers are places
+/// in [`Pump::ends`].
 struct LinkDirection {
     from: usize,
     to: usize,
@@ -121,7 +121,7 @@ impl LinkDirection {
     }
 }
 
-/// Everything that the link thread owns.
+/// The state that the link thread owns.
 pub(crate) struct Pump<P> {
     /// The client's and the server's end.
     ends: [P; 2],

@@ -82,8 +82,8 @@ pub(crate) fn prepare_interface(version: IpVersion, interface: &str) -> Vec<Unse
     wanted.iter().filter_map(set).collect()
 }
 
-/// Has the namespace of the calling thread, which has no interface but loopback yet, forward packets
-/// of one version of IP.
+/// Lets the namespace of the calling thread, which has no interface but loopback yet, forward
+/// packets of one version of IP.
 pub(crate) fn let_forward(version: IpVersion) -> Result<(), Error> {
     let wanted: &[_] = match version {
         IpVersion::V4 => &[("net.ipv4.ip_forward", "1")],

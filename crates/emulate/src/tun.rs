@@ -1,4 +1,4 @@
-//! One end of the link: a TUN interface, whose packets are read from and written to a file.
+//! An end of the link: a TUN interface, whose packets are read from and written to a file.
 //!
 //! As an interface of hardware does, it takes several packets of a flow from its kernel in one piece and
 //! cuts them up ([`inbox`]), and hands over in one piece what came out of the link together ([`train`]).
@@ -75,8 +75,8 @@ impl Tun {
         })
     }
 
-    /// From now on the kernel gets each packet for itself: it passes them on to where they are counted as
-    /// packets of the wire.
+    /// Makes the kernel get each packet by itself from now on: it passes them on to where they are
+    /// counted as packets of the wire.
     pub(crate) fn keep_packets_apart(&mut self) {
         self.train = Train::new(Joins::Nothing);
     }

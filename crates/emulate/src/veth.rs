@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, AsRawFd};
 /// The queue of packets that wait to be sent: none wait, as the other end always takes them.
 const QUEUE: u32 = 1_000;
 
-/// One end of the pair.
+/// An end of the pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum VethEnd {
     Client,

@@ -142,7 +142,7 @@ impl Request {
     }
 }
 
-/// One line of JSON, with its end.
+/// The message as a line of JSON, with its end.
 pub(super) fn line(message: &impl Serialize) -> serde_json::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');

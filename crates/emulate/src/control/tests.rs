@@ -1,4 +1,4 @@
-//! Both sides of the socket together, without a link.
+//! Tests of both sides of the socket together, without a link.
 
 use super::folder::file_name;
 use super::protocol::REQUEST_LIMIT;

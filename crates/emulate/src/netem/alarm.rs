@@ -35,7 +35,7 @@ impl Alarm {
         })
     }
 
-    /// There may be another time.
+    /// Tells the thread that there may be another time.
     pub(super) fn set(&self) {
         if let Some(set) = &self.set {
             let _ = set.try_send(());

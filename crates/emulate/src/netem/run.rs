@@ -1,4 +1,4 @@
-//! One run of a link in the kernel, from a restart to the next: what it is like, and what it becomes.
+//! The run of a link in the kernel, from a restart to the next: what it is like, and what it becomes.
 
 use super::shape::{Shape, Unshapable};
 use crate::Error;
@@ -24,7 +24,7 @@ pub(super) struct Run {
     has_failed: bool,
 }
 
-/// Both directions as they are at one moment, up first.
+/// The settings of both directions at one moment, up first.
 #[derive(Debug, Clone)]
 pub(super) struct Ways {
     mtu: u16,
@@ -80,7 +80,7 @@ impl Run {
         Ok(())
     }
 
-    /// From now on nobody knows what the link is like.
+    /// Notes that from now on nobody knows what the link is like.
     pub(super) fn fail(&mut self) {
         self.has_failed = true;
     }

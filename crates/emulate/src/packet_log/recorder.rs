@@ -30,7 +30,7 @@ pub(crate) enum Sight {
     Left,
 }
 
-/// One line of the log.
+/// A line of the log.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry<'a> {
     pub(crate) side: Side,
@@ -57,7 +57,7 @@ pub(crate) struct Recorder {
 }
 
 impl Side {
-    /// Both, in the order of their numbers.
+    /// Both ends, in the order of their numbers.
     pub(super) const ALL: [Self; 2] = [Self::Client, Self::Server];
 
     pub(super) fn name(self) -> &'static str {

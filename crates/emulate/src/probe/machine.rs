@@ -4,7 +4,7 @@ use super::{Finding, State, Topic};
 use rustix::process::{Resource, getrlimit};
 use std::thread;
 
-/// One file a connection, and some for the program itself.
+/// Number of open files that are enough: one a connection, and some for the program itself.
 const OPEN_FILES: u64 = 65_536;
 
 /// epoll_pwait2, which the link thread needs for exact time-outs, came with Linux 5.11.

@@ -10,7 +10,7 @@ mod privilege;
 
 use serde::Serialize;
 
-/// One fact about this machine.
+/// A fact about this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// Subject of the finding.
@@ -66,7 +66,7 @@ pub enum Topic {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// As good as can be.
+    /// A fact that is as good as can be.
     Ok,
     /// Works, at a cost.
     Limited,
@@ -74,8 +74,7 @@ pub enum State {
     Missing,
 }
 
-/// Everything there is to know, in the order in which a reader wants it. Takes some
-/// milliseconds.
+/// Finds all facts, in the order in which a reader wants them. Takes some milliseconds.
 #[must_use]
 pub fn findings() -> Vec<Finding> {
     vec![

@@ -225,7 +225,7 @@ struct Prepared<S> {
     addresses: Vec<SocketAddr>,
 }
 
-/// Everything that the thread of a proxy owns.
+/// The state that the thread of a proxy owns.
 struct Serving {
     listeners: Vec<(std::net::TcpListener, SocketAddr)>,
     sockets: Vec<(std::net::UdpSocket, SocketAddr)>,

@@ -64,7 +64,8 @@ pub(super) fn connect(target: SocketAddr) -> io::Result<tokio::net::UdpSocket> {
     tokio::net::UdpSocket::from_std(socket)
 }
 
-/// Has a connection wait for nothing, and end when its peer has vanished.
+/// Switches off delays for joining segments (TCP_NODELAY), and lets a connection end when its peer
+/// has vanished.
 pub(super) fn prepare(stream: &tokio::net::TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let keepalive = TcpKeepalive::new()

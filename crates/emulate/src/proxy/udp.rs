@@ -54,7 +54,7 @@ struct Table {
     flows: Mutex<HashMap<SocketAddr, Arc<Flow>>>,
 }
 
-/// One client.
+/// The flow of one client.
 struct Flow {
     /// Towards the target.
     socket: UdpSocket,

@@ -14,7 +14,7 @@ const BPF_MAP_TYPE_ARRAY: u32 = 2;
 const BPF_F_MMAPABLE: u32 = 1 << 10;
 const BPF_PROG_TYPE_SOCKET_FILTER: u32 = 1;
 
-/// From linux/if_tun.h.
+/// The request of linux/if_tun.h that sets a filter.
 const TUNSETFILTEREBPF: libc::Ioctl = libc::_IOR::<libc::c_int>(b'T' as u32, 225);
 
 /// An instruction of eBPF as the kernel reads it: operation, registers, offset and operand (RFC 9669
@@ -23,7 +23,7 @@ const TUNSETFILTEREBPF: libc::Ioctl = libc::_IOR::<libc::c_int>(b'T' as u32, 225
 #[repr(C)]
 pub(crate) struct Instruction {
     pub(crate) operation: u8,
-    /// Both registers, as [`registers`] packs them.
+    /// The two registers, as [`registers`] packs them.
     pub(crate) registers: u8,
     pub(crate) offset: i16,
     pub(crate) operand: i32,
@@ -146,8 +146,8 @@ pub(crate) fn load_filter(program: &[Instruction]) -> io::Result<OwnedFd> {
     bpf(BPF_PROG_LOAD, &attributes)
 }
 
-/// Has a TUN interface run `program` for every packet that it is to send: its result is how many bytes
-/// of the packet stay. It does so for as long as the interface is there.
+/// Makes a TUN interface run `program` for every packet that it is to send: its result is how many
+/// bytes of the packet stay. It does so for as long as the interface is there.
 ///
 /// # Errors
 /// The kernel is older than Linux 4.16, or the file is no interface.

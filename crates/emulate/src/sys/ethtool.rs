@@ -9,8 +9,8 @@ use std::os::fd::AsRawFd;
 /// SIOCETHTOOL of linux/sockios.h.
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
 
-/// Something that the interface does in the kernel's stead, or that the kernel does for several
-/// packets at once. The numbers are the commands of linux/ethtool.h that read and set it.
+/// An offload: work that the interface does in the kernel's stead, or that the kernel does for
+/// several packets at once. The numbers are the commands of linux/ethtool.h that read and set it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Offload {

@@ -23,7 +23,7 @@ pub(super) struct Inbox {
 #[derive(Debug, Clone, Copy)]
 enum Left {
     Nothing,
-    /// One packet of this length.
+    /// A single packet of this length.
     Whole(usize),
     Segments(Segments),
 }

@@ -29,11 +29,11 @@ const TCP_OPTIONS: usize = 20;
 /// Packets that may be handed over in one piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Joins {
-    /// Nothing: each packet for itself.
+    /// No packets: each comes by itself.
     Nothing,
     /// Segments of TCP.
     Tcp,
-    /// These and datagrams of UDP.
+    /// TCP segments and UDP datagrams.
     TcpAndUdp,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Train {
     packets: usize,
     /// Head of the first packet, if others may follow it.
     head: Option<Head>,
-    /// Another one may follow the last.
+    /// True if another packet may follow the last.
     is_open: bool,
     joins: Joins,
 }

@@ -96,7 +96,7 @@ fn told<T>(found: Result<T, String>) -> Result<T, String> {
     found.inspect_err(|reason| eprintln!("SKIPPED: no emulated link can be made here: {reason}"))
 }
 
-/// One after the other, because they measure time.
+/// Runs the trials one after the other, because they measure time.
 fn run(trials: impl Iterator<Item = Trial>) -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
