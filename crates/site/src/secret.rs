@@ -19,7 +19,7 @@ pub enum SecretError {
     /// The variable is not there.
     #[error("the variable {0}, which holds a key, is not set, or no text")]
     Variable(String),
-    /// There are no credentials.
+    /// The process has no credentials.
     #[error("the credential `{0}` can't be had: systemd gives this process none")]
     Credential(String),
 }

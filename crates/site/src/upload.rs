@@ -70,7 +70,7 @@ struct Shared {
     incomplete: Incomplete,
 }
 
-/// One of the uploads that may run at the same time.
+/// The right of one of the uploads that may run at the same time.
 struct Permit(Uploads);
 
 impl Drop for Permit {

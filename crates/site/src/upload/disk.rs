@@ -21,8 +21,8 @@ type Job = Box<dyn FnOnce() + Send>;
 pub(crate) struct Disk(Mutex<Option<SyncSender<Job>>>);
 
 impl Disk {
-    /// Has `work` done and waits for its result. Once it waits its turn it is done, whether its result is waited for or
-    /// not.
+    /// Gives `work` to the thread and waits for its result. Once it waits its turn it is done, whether its result is
+    /// waited for or not.
     ///
     /// # Errors
     /// Errors of `work`; also where no thread can be started, or `work` panics.
@@ -42,7 +42,7 @@ impl Disk {
         receiver.await.unwrap_or_else(|_| Err(failed()))
     }
 
-    /// Has something done, here if it can't be done there.
+    /// Does `work` later on the thread, or here if it can't be done there.
     pub(crate) fn do_later(&self, work: impl FnOnce() + Send + 'static) {
         if let Err(job) = self.add(Box::new(work)) {
             job();

@@ -46,7 +46,7 @@ impl Refusal {
         Self::new(StatusCode::BAD_REQUEST, detail)
     }
 
-    /// There is a file of that name.
+    /// The refusal of a name under which there is a file.
     pub(crate) fn exists(name: &str) -> Self {
         let name = name.escape_debug();
         Self::new(StatusCode::CONFLICT, format!("`{name}` is there already"))
