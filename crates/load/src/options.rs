@@ -110,7 +110,7 @@ impl Options {
     /// Measures what a returning visitor sees: every request has a connection of its own, and where an
     /// earlier one of the run brought a session ticket that allows it, the request leaves with the first
     /// packets (0-RTT, RFC 9001 section 4.6). What the server refuses is sent again after the
-    /// hand-shake. A connection stays until it has brought a ticket, for a second at most, which is
+    /// handshake. A connection stays until it has brought a ticket, for a second at most, which is
     /// no part of any request's time. Default off: sessions are not resumed.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use tokio::task::yield_now;
 
-/// Time that a connection stays for a session ticket. Servers send one after the hand-shake, thus about a
+/// Time that a connection stays for a session ticket. Servers send one after the handshake, thus about a
 /// round trip after an answer to early data.
 const TICKET_WAIT: Duration = Duration::from_secs(1);
 
@@ -144,7 +144,7 @@ struct Connection<'r, 'a> {
     driver: Driver,
     exchanges: Exchanges<'r, 'a, StreamId>,
     /// The stream of the request that left with the first packets, unless the server has taken nothing of
-    /// them but the hand-shake.
+    /// them but the handshake.
     early: Option<StreamId>,
 }
 
@@ -261,7 +261,7 @@ impl Connection<'_, '_> {
     }
 
     /// Asks once more, in the same exchange, for what the server would not answer in early data (RFC 8470
-    /// section 5.2). Whoever has its answer has done the hand-shake.
+    /// section 5.2). Whoever has its answer has done the handshake.
     fn send_again(&mut self, early: StreamId) {
         self.early = None;
         let Some(ticket) = self.exchanges.ticket(early) else {

@@ -382,7 +382,7 @@ async fn what_a_server_refuses_of_the_first_packets_is_sent_again() {
     assert_eq!((count.accepted, count.refused), (0, 4));
 }
 
-/// A server that closes each connection as soon as its own part of the hand-shake is on its way.
+/// A server that closes each connection as soon as its own part of the handshake is on its way.
 async fn full_server(identity: &Identity) -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let address = socket.local_addr().unwrap();

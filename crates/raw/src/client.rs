@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 ///
 /// Runs on the calling thread, whose processor time it measures; over QUIC the kernel's timers of
 /// this thread become exact. The clock runs from the first command to the last receipt: the
-/// hand-shake before and the server's report after are not in it.
+/// handshake before and the server's report after are not in it.
 ///
 /// # Errors
 /// Nobody, or no `altway raw serve`, answers; the connection is lost or falls silent; a byte is wrong.

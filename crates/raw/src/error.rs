@@ -29,7 +29,7 @@ pub enum Error {
         /// Error of the kernel.
         source: io::Error,
     },
-    /// The peer: the hand-shake failed.
+    /// The peer: the handshake failed.
     #[error("cannot connect to {authority} over {over}: {reason}")]
     Handshake {
         /// Host and port.

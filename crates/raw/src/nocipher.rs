@@ -42,7 +42,7 @@ static SUITE: LazyLock<Tls13CipherSuite> = LazyLock::new(|| {
     }
 });
 
-/// Cryptography for hand-shakes as ever, and none after them.
+/// Cryptography for handshakes as ever, and none after them.
 pub(crate) fn provider() -> CryptoProvider {
     CryptoProvider {
         cipher_suites: vec![SupportedCipherSuite::Tls13(&SUITE)],

@@ -25,7 +25,7 @@ pub(crate) trait Stream {
     /// The socket, which doesn't block.
     fn socket(&self) -> &TcpStream;
 
-    /// Returns whether it carries payload yet: its hand-shake is done.
+    /// Returns whether it carries payload yet: its handshake is done.
     fn is_ready(&self) -> bool;
 
     /// Sends what it holds back, as far as the socket takes it. True: nothing is left.

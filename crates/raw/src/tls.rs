@@ -36,7 +36,7 @@ pub(crate) struct Tls {
 }
 
 impl Tls {
-    /// Begins a hand-shake as a client.
+    /// Begins a handshake as a client.
     pub(crate) fn client(
         config: &Arc<ClientConfig>,
         name: ServerName<'static>,
@@ -46,7 +46,7 @@ impl Tls {
         Ok(Self::new(connection.into(), socket))
     }
 
-    /// Awaits a hand-shake as a server.
+    /// Awaits a handshake as a server.
     pub(crate) fn server(
         config: &Arc<ServerConfig>,
         socket: TcpStream,

@@ -2,7 +2,7 @@
 //! stapled to.
 //!
 //! A client that gets a response for another certificate, or one whose time is over, may refuse the
-//! hand-shake; so such a file is refused here, by the operator's eyes. What only a client can judge
+//! handshake; so such a file is refused here, by the operator's eyes. What only a client can judge
 //! is left to it: the response's signature, and whom it trusts to sign.
 
 use crate::Error;

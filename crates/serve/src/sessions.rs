@@ -11,8 +11,8 @@ use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Sessions that are kept, of some 300 bytes each: 10 MB. A hand-shake makes one. Beyond, the oldest
-/// are forgotten, and their clients make a full hand-shake.
+/// Sessions that are kept, of some 300 bytes each: 10 MB. A handshake makes one. Beyond, the oldest
+/// are forgotten, and their clients make a full handshake.
 pub(crate) const MAX_SESSIONS: NonZeroUsize = NonZeroUsize::new(32_768).expect("not zero");
 
 /// Sessions by the names that clients know them by.

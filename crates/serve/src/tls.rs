@@ -22,7 +22,7 @@ fn alpn_tcp(protocols: Protocols) -> Vec<Vec<u8>> {
     given.map(|(_, name)| name.to_vec()).collect()
 }
 
-/// Session tickets after a hand-shake of TLS 1.3 over TCP. Clients use each once, lest they can be
+/// Session tickets after a handshake of TLS 1.3 over TCP. Clients use each once, lest they can be
 /// followed from connection to connection (RFC 8446 appendix C.4): one is for the next connection, the
 /// other for a second at the same time (IPv6 raced against IPv4, a download beside the page). Each is a
 /// record of some 200 bytes; whoever resumes is given new ones.

@@ -38,7 +38,7 @@ pub fn server(certificate: &Path, key: &Path) -> Result<ServerConfig> {
 }
 
 /// A client of HTTP/2 (whoever speaks another protocol names it himself) that trusts the authority in
-/// a PEM file, and never resumes a session: each connection makes a whole hand-shake.
+/// a PEM file, and never resumes a session: each connection makes a whole handshake.
 ///
 /// # Errors
 /// The file can't be read or holds no certificate.

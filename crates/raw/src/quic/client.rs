@@ -23,7 +23,7 @@ const MIN_PAYLOAD: u16 = 1_200;
 pub(crate) struct Client {
     carrier: Loop,
     connection: ConnectionHandle,
-    /// Open once the hand-shake is done.
+    /// Open once the handshake is done.
     stream: Option<StreamId>,
 }
 

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 /// Names that every leaf has.
 const ALWAYS: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// The most names of a leaf: its hand-shake shall fit into few packets.
+/// The most names of a leaf: its handshake shall fit into few packets.
 const MAX_NAMES: usize = 64;
 
 /// Valid names in one spelling: hosts in lower case, addresses as Rust prints them.

@@ -260,7 +260,7 @@ impl Running {
         Self::run(site, &options)
     }
 
-    /// Has new hand-shakes use another certificate.
+    /// Has new handshakes use another certificate.
     pub(crate) fn replace(&self, identity: Identity) {
         self.reload.as_ref().unwrap().replace_certificates(identity);
     }

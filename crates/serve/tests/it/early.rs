@@ -54,7 +54,7 @@ fn a_service_is_told_what_came_early_and_is_not_given_what_could_do_harm() {
     assert!(early);
     let (head, body) = client.get("/");
     assert_eq!((head.status(), &body[..]), (StatusCode::OK, &b"early"[..]));
-    // An answer can't be read before the hand-shake is done, so that this comes after it.
+    // An answer can't be read before the handshake is done, so that this comes after it.
     let (head, body) = client.get("/");
     assert_eq!(head.status(), StatusCode::OK);
     assert_eq!(body, b"in time");

@@ -59,7 +59,7 @@ impl Client {
         Self::new(server, Ipv4Addr::LOCALHOST.into()).connected()
     }
 
-    /// Done when the hand-shake is.
+    /// Done when the handshake is.
     fn connected(mut self) -> Self {
         self.wait(|event| matches!(event, Event::Connected).then_some(()));
         self

@@ -51,7 +51,7 @@ impl Answer {
 }
 
 impl Client {
-    /// Connects to a server on the loopback; done when the hand-shake is.
+    /// Connects to a server on the loopback; done when the handshake is.
     pub(super) fn connect(ground: &Ground, port: u16) -> Self {
         Self::connect_by(Version::V1, ground, port)
     }

@@ -20,7 +20,7 @@ pub(crate) struct H3 {
 }
 
 impl H3 {
-    /// Connects; done when the hand-shake is.
+    /// Connects; done when the handshake is.
     pub(crate) fn connect(server: &Running) -> Self {
         Self::connect_with(server, server.site.client_tls(&[]))
     }

@@ -19,7 +19,7 @@ pub(crate) struct Raw<'a> {
 }
 
 impl<'a> Raw<'a> {
-    /// A first connection, whose hand-shake is done and which has a ticket for the next.
+    /// A first connection, whose handshake is done and which has a ticket for the next.
     pub(crate) fn new(server: &'a Running) -> Self {
         let mut config = ClientConfig::new(Arc::new(server.site.client_tls(&[b"h3"])));
         config.early_data = true;
@@ -32,7 +32,7 @@ impl<'a> Raw<'a> {
             socket: UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(),
         };
         raw.wait(|event| matches!(event, Event::Connected).then_some(()));
-        // The tickets follow on the heels of the hand-shake.
+        // The tickets follow on the heels of the handshake.
         let settled = Instant::now() + Duration::from_millis(200);
         while Instant::now() < settled {
             raw.turn();
