@@ -25,7 +25,7 @@ pub(crate) struct Budget {
 impl Budget {
     pub(crate) const UNLIMITED: Self = Self { left: None };
 
-    /// Nothing, before anything was received.
+    /// The budget before anything was received: no bytes.
     pub(crate) const EMPTY: Self = Self { left: Some(0) };
 
     pub(crate) fn is_limited(&self) -> bool {

@@ -20,15 +20,14 @@ pub struct ServerConfig {
     pub transport: Transport,
     /// The limits on what peers may cost.
     pub limits: Limits,
-    /// For one of several endpoints of a server: what its connection IDs begin with, so that
+    /// Beginnings of the connection IDs of one of several endpoints of a server, by which
     /// [`worker_of`](crate::worker_of) finds it. Default: IDs that say nothing.
     pub connection_ids: Option<ConnectionIds>,
-    /// For one of several endpoints of a server: the key that they share, so that each can tell a
-    /// client that the state of any of their connections is lost. Default: one that follows from
-    /// the seed.
+    /// Key that several endpoints of a server share, so that each can tell a client that the state
+    /// of any of their connections is lost. Default: one that follows from the seed.
     pub reset_key: Option<ResetKey>,
-    /// For one of several endpoints of a server: the tokens of validated addresses that they share.
-    /// Default: its own, whose key follows from the seed.
+    /// Tokens of validated addresses that several endpoints of a server share. Default: the
+    /// endpoint's own, whose key follows from the seed.
     pub tokens: Option<Tokens>,
     /// Take early data (0-RTT, RFC 9001 section 4.6) of clients that come back: see
     /// [`Event::EarlyData`](crate::Event::EarlyData) for what it may and may not be used for. Whoever

@@ -1,4 +1,4 @@
-//! One connection, as the application sees it: a trait, whatever speaks QUIC behind it.
+//! A connection, as the application sees it: a trait, whatever speaks QUIC behind it.
 
 use std::net::{IpAddr, SocketAddr};
 

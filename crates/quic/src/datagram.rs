@@ -36,7 +36,7 @@ impl Ecn {
     }
 }
 
-/// One UDP datagram that came in. The shell splits GRO batches.
+/// A UDP datagram that came in. The shell splits GRO batches.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'a> {
     /// The address that it came from.

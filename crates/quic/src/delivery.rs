@@ -26,15 +26,16 @@ pub(crate) struct Delivery<N> {
     delivered_at: Instant,
     /// Time at which the newest acknowledged packet was sent, or sending began anew.
     first_sent: Instant,
-    /// Nothing is under way, as far as is known.
+    /// True while nothing is under way, as far as is known.
     idle: bool,
     /// Value of `delivered` above which everything was delivered that was sent while the application
     /// had nothing more to send.
     app_limited_until: Option<u64>,
     /// The newest packet of the acknowledgement at hand.
     newest: Option<Instant>,
-    /// In the order of sending. Shared with the copies that a look at the numbers makes, so that these
-    /// are cheap; no copy outlives the look, so that it is never copied itself.
+    /// Batches in the order of sending. They are shared with the copies that a look at the numbers
+    /// makes, so that these are cheap; no copy outlives the look, so that they are never copied
+    /// themselves.
     batches: Arc<VecDeque<Batch<N>>>,
 }
 
@@ -64,7 +65,7 @@ pub(crate) struct Delivered<N> {
     pub(crate) note: N,
 }
 
-/// So much was delivered in that time.
+/// Bytes that were delivered in a time.
 #[derive(Clone, Copy)]
 struct Sample {
     bytes: u64,

@@ -1,4 +1,4 @@
-//! One UDP socket's worth of connections, in either role: a trait, whatever speaks QUIC behind it.
+//! The connections of one UDP socket, in either role: a trait, whatever speaks QUIC behind it.
 //!
 //! Sockets, clocks and what to answer belong to the shell.
 

@@ -35,7 +35,7 @@ pub enum Event {
         /// The stream.
         stream: StreamId,
     },
-    /// There may be something new to read, or the peer reset the stream. Read until
+    /// The stream may have something new to read, or the peer reset it. Read until
     /// [`Read::Pending`], or the next one may not come.
     Readable {
         /// The stream.
@@ -76,7 +76,8 @@ pub enum Event {
 pub enum Read {
     /// The next bytes, never empty.
     Data(Bytes),
-    /// Nothing now, [`Event::Readable`] will tell; or the stream is over, and nothing ever will come.
+    /// No bytes now, [`Event::Readable`] will tell; or the stream is over, and no bytes ever will
+    /// come.
     Pending,
     /// The peer has said all. Told once.
     End,
@@ -88,7 +89,7 @@ pub enum Read {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CloseReason {
-    /// This side's application closed it.
+    /// The connection was closed by this side's application.
     Local {
         /// The code sent to the peer.
         code: u64,
@@ -107,7 +108,7 @@ pub enum CloseReason {
         /// Words for a log or a user.
         reason: String,
     },
-    /// Nothing came from the peer for the idle time-out.
+    /// The peer sent nothing for the idle time-out.
     TimedOut,
     /// The peer has lost the connection's state (a stateless reset: it was restarted).
     Reset,

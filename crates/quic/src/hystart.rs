@@ -76,7 +76,7 @@ impl HyStart {
         Verdict::GoOn
     }
 
-    /// By how much slow start is to be slowed down.
+    /// The divisor by which slow start is to be slowed down.
     pub(crate) fn divisor(&self) -> f64 {
         match self.conservative {
             None => 1.0,

@@ -62,7 +62,7 @@ impl Pacer {
         datagrams
     }
 
-    /// So many bytes left.
+    /// Notes that so many bytes left.
     pub(crate) fn on_sent(&mut self, now: Instant, bytes: usize) {
         let Some(rate) = self.rate else {
             return;

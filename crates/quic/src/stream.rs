@@ -14,9 +14,9 @@ pub enum Role {
 /// The sides that can send on a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// Both sides.
+    /// Both sides can send.
     Bidirectional,
-    /// The side that opened it.
+    /// The side that opened it can send.
     Unidirectional,
 }
 

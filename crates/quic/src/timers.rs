@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     heap: BinaryHeap<Reverse<(Instant, usize)>>,
-    /// By slot: the entry of the heap that counts.
+    /// Armed time-outs by slot: of a slot's entries in the heap, the one at that time counts.
     armed: Vec<Option<Instant>>,
     count: usize,
     /// The first time that was postponed, from which on grains count.

@@ -100,7 +100,7 @@ impl Tokens {
         Self::at(key, OnceLock::from((now, today)))
     }
 
-    /// For one endpoint, whose time begins when the first datagram comes.
+    /// Tokens of a single endpoint, whose time begins when the first datagram comes.
     pub(crate) fn of_one(key: [u8; 32]) -> Self {
         Self::at(key, OnceLock::new())
     }
@@ -138,7 +138,7 @@ impl fmt::Debug for Tokens {
 /// The date, by the time that the endpoint was told last.
 pub(crate) struct Clock {
     epoch: Arc<OnceLock<(Instant, SystemTime)>>,
-    /// Since the epoch.
+    /// Nanoseconds since the epoch.
     nanoseconds: AtomicU64,
 }
 

@@ -42,7 +42,7 @@ const AHEAD: u64 = 3;
 pub(crate) struct Pool {
     left: Arc<AtomicU64>,
     size: u64,
-    /// With so much or less left it is short.
+    /// Number of bytes left at which the pool is short.
     short: u64,
     /// Sizes that a connection's windows may grow to.
     send: u64,
@@ -176,7 +176,8 @@ fn take(left: &AtomicU64, wanted: u64) -> u64 {
 }
 
 impl Windows {
-    /// There are `bytes` to send, which fit or not: the new size of that window, if it grows.
+    /// Notes that there are `bytes` to send, which fit or not; returns the new size of that window,
+    /// if it grows.
     pub(crate) fn on_write(&mut self, bytes: u64, congestion_window: u64) -> Option<u64> {
         if self.send.size == self.send.ceiling {
             return None;
@@ -216,15 +217,16 @@ impl Windows {
         self.receive.grow_to(wanted.min(most), pool, share)
     }
 
-    /// So many bytes that were read are kept now; false, and no more are counted, if the pool has not as many.
+    /// Notes that so many bytes that were read are kept now; false, and no more are counted, if the pool has
+    /// not as many.
     pub(crate) fn keep(&mut self, bytes: u64) -> bool {
         let wanted = bytes.saturating_sub(FIRST_KEPT);
         let (pool, share) = (&self.pool, self.share.as_ref());
         pool.change(share, &mut self.kept, wanted)
     }
 
-    /// So many bytes of memory are taken by what waits to be read, which the window for receiving covers as far as
-    /// it goes; false, and no more are counted, if the pool has not as many.
+    /// Notes that so many bytes of memory are taken by what waits to be read, which the window for receiving
+    /// covers as far as it goes; false, and no more are counted, if the pool has not as many.
     pub(crate) fn pin(&mut self, bytes: u64) -> bool {
         let wanted = bytes.saturating_sub(self.receive.size + self.owed);
         if wanted == self.pinned {
@@ -239,8 +241,8 @@ impl Windows {
         self.written == 0 && self.granted() == 0 && self.pinned == 0
     }
 
-    /// Nothing is held any more: the first windows for sending and receiving, if either had grown. What
-    /// the peer may still send goes back to the pool as it comes.
+    /// Notes that nothing is held any more; returns the first windows for sending and receiving, if
+    /// either had grown. What the peer may still send goes back to the pool as it comes.
     pub(crate) fn on_idle(&mut self) -> Option<(u64, u64)> {
         let granted = self.granted();
         (self.written, self.read) = (0, 0);

@@ -107,7 +107,7 @@ impl State {
 /// Bytes noted of each batch of packets when it is sent.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sent {
-    /// Under way with it.
+    /// Bytes under way with the batch.
     in_flight: u64,
     /// Lost by then.
     lost: u64,
@@ -217,7 +217,7 @@ impl Bbr {
             .bytes(u16::try_from(self.packet).unwrap_or(u16::MAX))
     }
 
-    /// So many times what the path holds without a queue (section 5.6.4.2, BBRBDPMultiple).
+    /// Bytes that the path holds without a queue, times `gain` (section 5.6.4.2, BBRBDPMultiple).
     fn volume(&self, gain: f64) -> u64 {
         match self.min_rtt.get() {
             Some(rtt) => (gain * self.bandwidth * rtt.as_secs_f64()) as u64,
@@ -225,7 +225,8 @@ impl Bbr {
         }
     }
 
-    /// With room for what is sent at a time (section 5.6.4.2, BBRQuantizationBudget).
+    /// The volume with room for the bytes that are sent at a time (section 5.6.4.2,
+    /// BBRQuantizationBudget).
     fn with_quantum(&self, volume: u64) -> u64 {
         let millisecond = self.pacing_rate.unwrap_or(0.0) / 1e3;
         let quantum = (millisecond as u64).min(64 << 10).max(2 * self.packet);

@@ -1,4 +1,4 @@
-//! One connection: its life from handshake to close, and what can be done with its streams.
+//! A connection: its life from handshake to close, and what can be done with its streams.
 //!
 //! The connection wraps the engine's. It adds little: the application hears of a connection's end
 //! exactly once, and calls on streams that are over, or of the other direction, do no harm.
@@ -31,7 +31,8 @@ enum Phase {
     /// The handshake is going on, and the application uses streams already.
     Early,
     Open,
-    /// For the application it is gone; the engine may still have packets to send or to absorb.
+    /// The connection is gone for the application; the engine may still have packets to send or to
+    /// absorb.
     Closed,
 }
 
@@ -40,13 +41,13 @@ pub struct Connection {
     engine: quinn_proto::Connection,
     version: Version,
     phase: Phase,
-    /// To be told to the application when it has heard of everything else.
+    /// The reason to tell the application when it has heard of everything else.
     ending: Option<CloseReason>,
     /// The peer has opened streams of this direction; all are to be told before anything else.
     opened: Option<Direction>,
     /// The handshake is done, which is to be told next.
     connected: bool,
-    /// To be told to the peer with the next transmission.
+    /// The code and reason to tell the peer with the next transmission.
     closing: Option<(u64, Bytes)>,
     /// The peer has closed it, or knows it no more: nothing is sent (RFC 9000 section 10.2.2).
     draining: bool,

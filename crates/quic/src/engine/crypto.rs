@@ -196,7 +196,7 @@ fn initial_suite(provider: &CryptoProvider) -> Result<Suite, Error> {
         .ok_or_else(|| Error::Tls("no cipher suite for initial packets".into()))
 }
 
-/// This side's parameters as TLS carries them.
+/// Encodes this side's parameters as TLS carries them.
 fn encode(parameters: &TransportParameters, side: Role, version: Version) -> Vec<u8> {
     let mut encoded = Vec::new();
     parameters.write(&mut encoded);

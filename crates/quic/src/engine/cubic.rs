@@ -22,8 +22,9 @@ const BETA: f64 = 0.7;
 /// to 0.4".
 const C: f64 = 0.4;
 
-/// By how many packets a round trip the estimate of Reno grows until it is where the window was: that
-/// sends as much as Reno does, which halves its window and adds one packet (RFC 9438 section 4.3).
+/// Number of packets a round trip by which the estimate of Reno grows until it is where the window
+/// was: that sends as much as Reno does, which halves its window and adds one packet (RFC 9438
+/// section 4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
 /// RFC 9438 section 4.2: the window grows by half in a round trip at most.
@@ -79,7 +80,7 @@ struct Usage {
     over: bool,
 }
 
-/// One stage of congestion avoidance (RFC 9438 section 4.2).
+/// A stage of congestion avoidance (RFC 9438 section 4.2).
 ///
 /// Congestion avoidance begins when the window is cut, and not a round trip later with the first
 /// acknowledgement that counts. So does the time by which both of its functions grow, Reno's too, as RFC
@@ -89,7 +90,7 @@ struct Usage {
 #[derive(Clone, Copy, Debug)]
 struct Avoidance {
     began: Instant,
-    /// Since when the application sends less than it might: that time doesn't count.
+    /// Time since which the application sends less than it might: that time doesn't count.
     paused: Option<Instant>,
     /// The window at the beginning, and just before that.
     base: f64,
@@ -343,7 +344,7 @@ mod tests {
             }
         }
 
-        /// In congestion avoidance after the loss of a packet out of so many.
+        /// A sender in congestion avoidance after the loss of a packet out of so many.
         fn after_a_loss_at(packets: u32) -> Self {
             let mut sender = Self::new();
             sender.cubic.window = f64::from(packets) * f64::from(MTU);

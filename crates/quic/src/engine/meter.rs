@@ -106,7 +106,7 @@ impl Controller for Meter {
         self.inner.on_mtu_update(new_mtu);
     }
 
-    /// One byte more than the window: the engine sends a packet only while what is under way, with it,
+    /// The window and one byte more: the engine sends a packet only while what is under way, with it,
     /// is less than this; RFC 9002 section 7 only forbids to exceed the window. It matters where
     /// windows are small: of the smallest, two packets, the engine would use one, and no second packet
     /// would tell of its loss.

@@ -65,7 +65,7 @@ pub(crate) struct Paths {
 /// Counts of an unvalidated path.
 struct Limit {
     budget: Budget,
-    /// At least what quinn-proto counts as received on this path.
+    /// Bytes received on this path: at least what quinn-proto counts.
     received: u64,
     /// Bytes that quinn-proto counts as sent on this path.
     sent: u64,
@@ -165,8 +165,8 @@ impl Paths {
         self.waiting.pop_front()
     }
 
-    /// By how much quinn-proto's next datagram is to be shorter than it knows: on an unvalidated path it has
-    /// what the path permits, and [`LEAST`] at least.
+    /// Number of bytes by which quinn-proto's next datagram is to be shorter than it knows: on an
+    /// unvalidated path it has what the path permits, and [`LEAST`] at least.
     ///
     /// `mtu`: the largest datagram on the path.
     pub(crate) fn shortening(&mut self, mtu: u16) -> u16 {

@@ -12,7 +12,7 @@ use crate::{Error, ServerConfig, Tokens, Version};
 
 /// Configurations with which the connections of a server begin.
 pub(crate) struct Servers {
-    /// For each of [`Version::ALL`] in turn.
+    /// Configurations for each of [`Version::ALL`] in turn.
     all: [Arc<quinn_proto::ServerConfig>; Version::ALL.len()],
     /// The same for clients on this machine; `None`: they are like others.
     near: Option<[Arc<quinn_proto::ServerConfig>; Version::ALL.len()]>,

@@ -1,4 +1,4 @@
-//! One connection of an endpoint, with what the endpoint notes of it.
+//! A connection of an endpoint, with what the endpoint notes of it.
 
 use std::time::Instant;
 

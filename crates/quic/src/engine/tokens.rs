@@ -31,7 +31,7 @@ const LOG_BYTES: usize = 1 << 20;
 /// used without having been. It counts for nothing then, which is the worst that more of them do.
 const LOG_TOKENS: u64 = 250_000;
 
-/// Has quinn-proto make and take these tokens on connections of a version, dated by the clock.
+/// Makes quinn-proto issue and take these tokens on connections of a version, dated by the clock.
 pub(super) fn install(
     tokens: &Tokens,
     engine: &mut quinn_proto::ServerConfig,

@@ -1,4 +1,5 @@
-//! From our configuration to the QUIC engine's: validation and the choices that are not options.
+//! Conversion of our configuration to the QUIC engine's: validation and the choices that are not
+//! options.
 
 use std::sync::Arc;
 use std::time::Duration;

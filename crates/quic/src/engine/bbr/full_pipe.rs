@@ -32,7 +32,7 @@ impl FullPipe {
         (self.rate, self.rounds, self.is_now) = (rate, 0, false);
     }
 
-    /// Something else shows that it is full.
+    /// Notes that something else shows that it is full.
     pub(super) fn declare(&mut self) {
         self.was_ever = true;
     }

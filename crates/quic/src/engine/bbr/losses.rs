@@ -28,7 +28,7 @@ pub(super) struct LossRound {
 /// Result of a round trip.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ended {
-    /// More was lost than is tolerated, or some of it was marked.
+    /// True if more was lost than is tolerated, or some of it was marked.
     pub(super) is_congested: bool,
     /// The losses were in so many places as well that it is no chance.
     pub(super) is_full: bool,

@@ -81,7 +81,7 @@ fn marked_packets_count_as_too_much_loss() {
     assert_ne!(bbr.bounds.long, u64::MAX);
 }
 
-/// One input to a controller.
+/// An input to a controller.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Wait(u64),

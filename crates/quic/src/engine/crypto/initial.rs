@@ -43,15 +43,16 @@ impl InitialKeys {
         self.id == *id && self.side == side
     }
 
-    /// For a connection's packets.
+    /// Lends the keys for a connection's packets.
     pub(super) fn lend(&self) -> Keys {
         let mut keys = self.lend_for_first();
         keys.packet.remote = Box::new(Unpadded::new(keys.packet.remote));
         keys
     }
 
-    /// For the first packet, whose padding counts: by it the engine tells how much was received, and so
-    /// may be sent, before the client's address is validated. After it datagrams count as they come.
+    /// Lends the keys for the first packet, whose padding counts: by it the engine tells how much was
+    /// received, and so may be sent, before the client's address is validated. After it datagrams count
+    /// as they come.
     pub(super) fn lend_for_first(&self) -> Keys {
         let header = |of| Box::new(LentHeader(Arc::clone(&self.keys), of));
         let packet = |of| Box::new(LentPacket(Arc::clone(&self.keys), of));

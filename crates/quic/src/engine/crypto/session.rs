@@ -1,4 +1,4 @@
-//! One connection's handshake: TLS by rustls as the engine wants it.
+//! The handshake of one connection: TLS by rustls as the engine wants it.
 //!
 //! An idle connection should cost little: a server's state of TLS goes when the handshake is over and its
 //! tickets are written, for no client has anything more to say to it; and the keys that packets go over to
@@ -43,7 +43,7 @@ pub(super) struct Session {
 /// Source of the next keys of 1-RTT packets.
 enum Next {
     Secrets(Secrets),
-    /// From what follows those that the engine has.
+    /// The secrets that follow those that the engine has.
     After(Arc<Upcoming>),
 }
 

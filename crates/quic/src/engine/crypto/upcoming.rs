@@ -44,7 +44,7 @@ impl Upcoming {
         })
     }
 
-    /// For the engine.
+    /// Lends the keys to the engine.
     pub(super) fn lend(self: &Arc<Self>, by: &Arc<Shortening>) -> KeyPair<Box<dyn PacketKey>> {
         let local = Box::new(Lent(Arc::clone(self), |keys| &keys.local));
         KeyPair {
@@ -69,7 +69,7 @@ impl Upcoming {
     }
 }
 
-/// One of them.
+/// A key of the pair, as it is lent.
 struct Lent(Arc<Upcoming>, fn(&PacketKeySet) -> &dyn PacketKey);
 
 impl Lent {
