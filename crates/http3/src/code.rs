@@ -14,7 +14,7 @@ impl Code {
     pub const H3_NO_ERROR: Code = Code(0x0100);
     /// The peer broke the protocol in a way that no more specific code names.
     pub const H3_GENERAL_PROTOCOL_ERROR: Code = Code(0x0101);
-    /// Something failed on this side.
+    /// A failure on this side.
     pub const H3_INTERNAL_ERROR: Code = Code(0x0102);
     /// The peer created a stream that will not be accepted.
     pub const H3_STREAM_CREATION_ERROR: Code = Code(0x0103);

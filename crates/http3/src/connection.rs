@@ -1,5 +1,5 @@
-//! One HTTP/3 connection over one QUIC connection: turns the engine's events into the
-//! application's, and the application's calls into stream writes.
+//! An HTTP/3 connection over a QUIC connection: turns the engine's events into the application's,
+//! and the application's calls into stream writes.
 //!
 //! Exchanges are in `exchange`, their heads in `heads`, QPACK's streams in `tables`, the order of
 //! responses in `priorities`, heads that come again in `repeats`, slow peers in `stalls`, content that a

@@ -1,4 +1,4 @@
-//! One UDP socket's worth of HTTP/3 connections, in either role.
+//! The HTTP/3 connections of one UDP socket, in either role.
 //!
 //! QUIC's endpoint has the table; here its events become the application's, connection by connection.
 
@@ -208,7 +208,7 @@ impl<A, Q: QuicEndpoint<State = Slot<A>>> Endpoint<A, Q> {
         Some((connection, quic, &mut slot.state))
     }
 
-    /// Does something with an [open connection](Self::connection).
+    /// Calls `act` with an [open connection](Self::connection).
     ///
     /// # Errors
     /// [`Error::UnknownConnection`]: there is none. Else what `act` says.

@@ -133,7 +133,7 @@ pub enum Event {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CloseReason {
-    /// This side closed it: the application did, or the peer broke HTTP/3.
+    /// The connection was closed by this side: the application closed it, or the peer broke HTTP/3.
     Local {
         /// The code sent to the peer.
         code: Code,
@@ -152,7 +152,7 @@ pub enum CloseReason {
         /// Words for a log or a user.
         reason: String,
     },
-    /// Nothing came from the peer for the idle time-out.
+    /// The peer sent nothing for the idle time-out.
     TimedOut,
     /// The peer has lost the connection's state (a stateless reset: it was restarted).
     Reset,
@@ -208,7 +208,7 @@ pub enum Received {
     Data(Bytes),
     /// Fields after the body, which is complete. [`Received::End`] comes once the message is.
     Trailers(HeaderMap),
-    /// Nothing now; [`Event::Readable`] will tell.
+    /// No bytes now; [`Event::Readable`] will tell.
     Pending,
     /// The message is complete, and its body's length agrees with Content-Length if there was one.
     End,

@@ -111,7 +111,8 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// For a request stream; HEADERS beyond `max_headers` encoded bytes are not taken in.
+    /// Makes a reader for a request stream; HEADERS beyond `max_headers` encoded bytes are not
+    /// taken in.
     pub(crate) fn request(max_headers: u64) -> Self {
         Self {
             phase: Phase::Head,
@@ -120,7 +121,7 @@ impl Decoder {
         }
     }
 
-    /// For a control stream; SETTINGS beyond `max_payload` bytes are an error.
+    /// Makes a reader for a control stream; SETTINGS beyond `max_payload` bytes are an error.
     pub(crate) fn control(max_payload: u64) -> Self {
         Self {
             phase: Phase::Unsettled,

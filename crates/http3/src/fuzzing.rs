@@ -31,7 +31,7 @@ pub enum Undecoded {
 pub type Field = (Vec<u8>, Vec<u8>);
 
 impl FieldEncoder {
-    /// One whose peer offers a table of so many bytes.
+    /// Makes an encoder whose peer offers a table of so many bytes.
     #[must_use]
     pub fn new(capacity: u64) -> Self {
         let mut encoder = Encoder::new();
@@ -67,7 +67,7 @@ impl FieldEncoder {
 }
 
 impl FieldDecoder {
-    /// One whose connection announces a table of so many bytes.
+    /// Makes a decoder whose connection announces a table of so many bytes.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
         Self(Decoder::new(capacity))

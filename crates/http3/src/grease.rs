@@ -11,7 +11,7 @@ impl Grease {
         Self(seed)
     }
 
-    /// One more.
+    /// Draws another identifier.
     pub(crate) fn identifier(&mut self) -> u64 {
         // SplitMix64's step; any generator would do.
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);

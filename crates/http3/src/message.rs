@@ -1,5 +1,5 @@
-//! Between field sections and `http` messages (RFC 9114 sections 4.2 and 4.3). The rules are those of
-//! `altway-message`.
+//! Conversion between field sections and `http` messages (RFC 9114 sections 4.2 and 4.3). The rules
+//! are those of `altway-message`.
 //!
 //! A section that breaks them is malformed, which costs its stream (H3_MESSAGE_ERROR). Framing and
 //! the body belong to `receive`, compression to `qpack`.
@@ -111,8 +111,9 @@ impl Fields {
         self.checks.content_length()
     }
 
-    /// As a request's head. `extended_connect`: RFC 9220 was announced. What is refused and yet
-    /// well-formed is the application's to answer: the [`Refusal`] is among the extensions.
+    /// Converts the section to a request's head. `extended_connect`: RFC 9220 was announced. A
+    /// request that is refused and yet well-formed is the application's to answer: the [`Refusal`]
+    /// is among the extensions.
     pub(crate) fn into_request(
         self,
         extended_connect: bool,
@@ -133,7 +134,7 @@ impl Fields {
         Ok(request)
     }
 
-    /// As a response's head.
+    /// Converts the section to a response's head.
     pub(crate) fn into_response(self) -> Result<http::Response<()>, Malformed> {
         let mut response = http::Response::new(());
         let status = check_response(self.pseudo.status.as_deref(), &self.checks)?;
@@ -143,7 +144,7 @@ impl Fields {
         Ok(response)
     }
 
-    /// As trailers.
+    /// Converts the section to trailers.
     pub(crate) fn into_trailers(self) -> Result<HeaderMap, Malformed> {
         if self.checks.has_pseudo_fields() {
             return Err(Malformed);

@@ -17,9 +17,9 @@ use crate::{Code, Role};
 pub(crate) enum Head {
     /// A field section.
     Section(Bytes),
-    /// One above the limit.
+    /// A frame or section above the limit.
     TooLarge,
-    /// Nothing complete yet.
+    /// Nothing that is complete yet.
     Pending,
 }
 
@@ -28,9 +28,9 @@ pub(crate) enum Head {
 pub(crate) enum Follow {
     /// The stream has ended.
     End,
-    /// There are bytes to read.
+    /// Bytes that can be read.
     Some,
-    /// There is nothing yet.
+    /// No bytes yet.
     Pending,
 }
 
@@ -41,7 +41,7 @@ pub(crate) enum Piece {
     Data(Bytes),
     /// The field section of trailers.
     Trailers(Bytes),
-    /// Nothing now.
+    /// No bytes now.
     Pending,
     /// The message is complete.
     End,
@@ -52,7 +52,7 @@ pub(crate) enum Piece {
 pub(crate) enum Body {
     /// Any length.
     Any,
-    /// This length: the content-length field.
+    /// The length of the content-length field.
     Exactly(u64),
     /// None, whatever content-length says (answers to HEAD, status 204 and 304).
     Empty,
@@ -283,7 +283,7 @@ mod tests {
         receiver
     }
 
-    /// Everything up to the end or the failure, as one.
+    /// Reads everything up to the end or the failure, as one.
     fn body(mut receiver: Receiver, chunks: Vec<Read>) -> Result<Vec<u8>, Failure> {
         let (mut next, mut whole) = (source(chunks), Vec::new());
         let mut budget = budget();

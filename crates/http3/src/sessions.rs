@@ -50,7 +50,7 @@ struct Known {
 }
 
 impl Sessions {
-    /// Nothing is remembered yet.
+    /// Makes sessions of which nothing is remembered yet.
     #[must_use]
     pub fn new() -> Self {
         Self(Arc::new(Store {

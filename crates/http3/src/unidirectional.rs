@@ -47,7 +47,7 @@ enum Stream {
 #[derive(Debug)]
 pub(crate) struct Incoming {
     role: Role,
-    /// In any order: they are few, and a table has room for twice as many.
+    /// Streams in any order: they are few, and a table has room for twice as many.
     streams: Vec<(StreamId, Stream)>,
     /// True for each of control, QPACK encoder and QPACK decoder stream that there was.
     seen: [bool; 3],

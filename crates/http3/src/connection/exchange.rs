@@ -22,7 +22,7 @@ use crate::receive::{Piece, Receiver};
 use crate::send::{Kind, Sender};
 use crate::{Code, Error, Event, Received, Role, StreamId, qpack};
 
-/// One request and its response.
+/// A request and its response.
 #[derive(Debug)]
 pub(super) struct Exchange {
     /// Gone once the peer's message was read to its end or is not wanted.

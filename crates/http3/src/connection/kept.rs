@@ -62,7 +62,7 @@ impl Exchange {
     }
 }
 
-/// As RFC 9114 section 4.2.2 counts fields.
+/// Size of the head in bytes, as RFC 9114 section 4.2.2 counts fields.
 fn size_of(head: &http::Request<()>) -> usize {
     let fields = head.headers().iter();
     fields.fold(head.uri().path().len(), |sum, (name, value)| {

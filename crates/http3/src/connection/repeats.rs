@@ -23,7 +23,7 @@ const MAX_SECTION: usize = 1024;
 #[derive(Debug, Default)]
 pub(super) struct LastRequest {
     section: Vec<u8>,
-    /// Once it came twice.
+    /// The decoded section, once it came twice.
     decoded: Option<Decoded>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct RequestHead {
 pub(super) struct LastResponse {
     /// Holds no head in memory that nobody sends any more.
     head: Weak<Response<()>>,
-    /// Once it was sent twice.
+    /// The encoded section, once it was sent twice.
     encoded: Option<Encoded>,
 }
 

@@ -60,7 +60,7 @@ pub(crate) struct Decoder {
     known: u64,
     /// Instructions of the peer that were obeyed.
     changes: u64,
-    /// For the decoder stream.
+    /// Instructions for the decoder stream.
     instructions: Vec<u8>,
 }
 
@@ -290,8 +290,8 @@ impl<'t> Lines<'t> {
         Ok(())
     }
 
-    /// One field line: 1T index, 01NT name index, 001N literal name, 0001 post-base index, 0000N
-    /// post-base name index (sections 4.5.2 to 4.5.6).
+    /// Reads a field line: 1T index, 01NT name index, 001N literal name, 0001 post-base index,
+    /// 0000N post-base name index (sections 4.5.2 to 4.5.6).
     fn line<'a>(&self, input: &mut &'a [u8]) -> Option<(Text<'a>, Text<'a>)>
     where
         't: 'a,

@@ -59,7 +59,7 @@ pub(crate) struct Encoder {
     outstanding: VecDeque<(u64, References)>,
     seen: [[u16; SEEN_OF_A_SET]; SEEN_SETS],
     partial: Partial,
-    /// For the encoder stream.
+    /// Instructions for the encoder stream.
     instructions: Vec<u8>,
 }
 
@@ -511,7 +511,7 @@ mod tests {
         fails(&mut encoder, &[0x84]);
     }
 
-    /// Has a field inserted and acknowledged.
+    /// Makes the encoder insert a field, and acknowledges it.
     fn known(encoder: &mut Encoder, value: &str) {
         send(encoder, 0, "~", value);
         assert_ne!(send(encoder, 0, "~", value).0, [0_u8; 0]);

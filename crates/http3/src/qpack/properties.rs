@@ -25,7 +25,7 @@ fn field() -> impl Strategy<Value = Field> {
     (name.prop_map(String::into_bytes), value)
 }
 
-/// Something that happens; numbers choose among what there is.
+/// A step; numbers choose among what there is.
 #[derive(Clone, Debug)]
 enum Step {
     Send(Vec<Field>),
@@ -62,7 +62,7 @@ fn front(stream: &mut VecDeque<u8>, len: usize) -> Vec<u8> {
     stream.drain(..len.min(stream.len())).collect()
 }
 
-/// Both ends, and what is on its way between them.
+/// An encoder and a decoder, and the bytes on their way between them.
 struct Ends {
     encoder: Encoder,
     decoder: Decoder,
