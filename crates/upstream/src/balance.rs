@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// A way to choose a server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Balance {
-    /// One after the other.
+    /// Servers in turn, one after the other.
     #[default]
     RoundRobin,
     /// The one with fewer requests in progress, of two servers taken at random: nearly as even as the least of
@@ -31,7 +31,7 @@ pub enum HashKey {
 pub struct Candidate {
     /// A number of its own, which it keeps whatever other servers there are.
     pub id: u64,
-    /// Whether it may be chosen: it is healthy, and this request has not failed there.
+    /// True if it may be chosen: it is healthy, and this request has not failed there.
     pub is_usable: bool,
     /// The share of its usual requests that it is given, above 0 to 1: less than 1 in its slow start.
     pub weight: f64,

@@ -29,7 +29,7 @@ pub const FAILURES: [&str; 6] = [
 pub struct ServerStatistics {
     /// The server, as a configuration names it.
     pub server: String,
-    /// Whether it is given requests.
+    /// True if it is given requests.
     pub is_available: bool,
     /// Requests that it was given, those that were sent again included.
     pub requests: u64,

@@ -17,10 +17,10 @@ pub enum Error {
         /// The fault of the file.
         source: rustls::pki_types::pem::Error,
     },
-    /// There is no authority to believe.
+    /// The place of the trusted authorities has none.
     #[error("{place} has no certificate of an authority")]
     NoRoots {
-        /// Where none is.
+        /// The place that has none.
         place: String,
     },
     /// The file of a client certificate can't be read.
@@ -34,7 +34,7 @@ pub enum Error {
     /// The key of a client certificate can't be read.
     #[error("cannot read the key of the client certificate in {place}")]
     ClientKey {
-        /// Where it was found.
+        /// The place in which it was found.
         place: String,
         /// The fault of the text.
         source: rustls::pki_types::pem::Error,
@@ -44,7 +44,7 @@ pub enum Error {
     ClientCertificate {
         /// The chain's file.
         path: PathBuf,
-        /// Where the key was found.
+        /// The place in which the key was found.
         place: String,
         /// The fault.
         source: rustls::Error,
@@ -52,7 +52,7 @@ pub enum Error {
     /// TLS can't be set up.
     #[error("cannot set up TLS")]
     Tls(#[from] rustls::Error),
-    /// There are no servers.
+    /// The group has no servers.
     #[error("a group has one server at least")]
     NoServers,
     /// The thread that looks after the servers can't be started.
@@ -66,7 +66,7 @@ pub enum Error {
 pub enum Reason {
     /// No server is healthy.
     NoServer,
-    /// As many requests are at the servers, and wait for them, as may.
+    /// The servers have as many requests as they may, and as many wait for them as may.
     Busy,
     /// No connection to a server.
     Connect,
@@ -126,7 +126,7 @@ impl fmt::Display for Reason {
 pub struct Refusal {
     /// 502, 503, 504; 408, 400 or 413 where it is for the client.
     pub status: StatusCode,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
     /// The time after which it may be better.
     pub retry_after: Option<Duration>,

@@ -1,4 +1,4 @@
-//! One request over all its attempts: a server is chosen, the request is sent, and where that fails the decision of
+//! A request over all its attempts: a server is chosen, the request is sent, and where that fails the decision of
 //! [`retry`] follows.
 
 mod direct;

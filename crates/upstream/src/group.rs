@@ -53,7 +53,7 @@ pub struct Options {
     pub roots: Roots,
     /// The certificate that servers are shown which ask for one.
     pub client_certificate: Option<ClientCertificate>,
-    /// Whether each connection begins with a header of the PROXY protocol, version 2, that names the client. No
+    /// True if each connection begins with a header of the PROXY protocol, version 2, that names the client. No
     /// connection has a second request then.
     pub send_proxy_protocol: bool,
 }
@@ -275,7 +275,7 @@ impl Group {
 }
 
 impl Shared {
-    /// This worker's pool of a server.
+    /// The pool of a server on this worker.
     pub(crate) fn pool(&self, member: usize) -> &Arc<Pool> {
         let most = self.options.max_requests;
         let is_of_one_client = self.options.send_proxy_protocol;
@@ -328,7 +328,7 @@ impl Shared {
         chosen.ok_or_else(|| self.none(now))
     }
 
-    /// Whether another server may be given requests.
+    /// Returns whether another server may be given requests.
     pub(crate) fn has_another(&self, member: usize) -> bool {
         let now = Instant::now();
         let mut others = self.members.iter().enumerate();

@@ -35,17 +35,17 @@ const MAX_FORWARDED: usize = 2_048;
 pub struct Received<'r> {
     /// The address that the request came from: that of the client, or of a proxy before this one.
     pub peer: IpAddr,
-    /// Its port.
+    /// Port of the peer.
     pub port: u16,
     /// The address and port that the peer's connection was made to, where that is known.
     pub local: Option<SocketAddr>,
-    /// Whether that peer is a proxy whose word on the client counts.
+    /// True if that peer is a proxy whose word on the client counts.
     pub is_trusted: bool,
     /// `http` or `https`, as the client sees it.
     pub scheme: &'static str,
     /// The version that it came in.
     pub version: Version,
-    /// Whether it came as early data (RFC 8470).
+    /// True if the request came as early data (RFC 8470).
     pub is_early: bool,
     /// The certificate that the client has shown, as Client-Cert says it (RFC 9440 section 2.2).
     pub client_cert: Option<&'r HeaderValue>,
@@ -214,8 +214,8 @@ pub fn pass_trailers(fields: &mut HeaderMap) {
     remove_fields_of_the_client(fields);
 }
 
-/// Whether a status is one of those that pass as they come, ahead of the response: all of the interim ones but 100,
-/// which answers an expectation, and 101, which ends HTTP.
+/// Returns whether a status is one of those that pass as they come, ahead of the response: all of the interim ones
+/// but 100, which answers an expectation, and 101, which ends HTTP.
 #[must_use]
 pub fn is_passed_ahead(status: StatusCode) -> bool {
     status.is_informational()

@@ -47,7 +47,7 @@ struct Ejection {
 /// The results of checks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Check {
-    /// Up, or never checked; so many checks in a row have failed.
+    /// No check has had a result yet; the server counts as up.
     #[default]
     Unchecked,
     Up {
@@ -75,7 +75,7 @@ impl Health {
         self.ejection.is_none() && !self.is_down()
     }
 
-    /// Whether a request that gets a response changes nothing.
+    /// Returns whether a request that gets a response changes nothing.
     pub(crate) fn is_untroubled(&self) -> bool {
         self.failures == 0 && self.ejection.is_none()
     }
@@ -130,14 +130,14 @@ impl Health {
         }
     }
 
-    /// Whether it may be given requests.
+    /// Returns whether it may be given requests.
     #[must_use]
     pub fn is_available(&self, now: Instant) -> bool {
         let is_ejected = self.ejection.is_some_and(|it| now < it.until);
         !is_ejected && !self.is_down()
     }
 
-    /// Whether checks have found it down.
+    /// Returns whether checks have found it down.
     #[must_use]
     pub fn is_down(&self) -> bool {
         matches!(self.check, Check::Down { .. })

@@ -52,7 +52,7 @@ thread_local! {
 #[derive(Debug)]
 pub(crate) struct Http1 {
     link: Link,
-    /// It has carried a request before.
+    /// True if the connection has carried a request before.
     pub(crate) is_reused: bool,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct RequestHead<'r> {
     pub(crate) method: &'r Method,
     pub(crate) target: &'r str,
     pub(crate) fields: Fields<'r>,
-    /// It asks for another protocol, and a response may open that.
+    /// True if the request asks for another protocol, and a response may open that.
     pub(crate) is_upgrade: bool,
 }
 
@@ -79,12 +79,12 @@ pub(crate) struct RequestHead<'r> {
 pub(crate) struct Response {
     pub(crate) status: StatusCode,
     pub(crate) version: Version,
-    /// Without those of the hop.
+    /// Fields of the response, without those of the hop.
     pub(crate) fields: HeaderMap,
     pub(crate) content: Content,
 }
 
-/// What follows a head.
+/// The content that follows a head.
 #[derive(Debug)]
 pub(crate) enum Content {
     Http(Incoming),
@@ -101,12 +101,12 @@ pub(crate) enum Fault {
     /// The content of the request can't be sent.
     #[error("the content of the request can't be sent")]
     Content(#[source] BoxError),
-    /// What was received is no response.
+    /// The bytes received are no response.
     #[error(transparent)]
     Head(#[from] BadHead),
 }
 
-/// What became of a request for which there is no response, or none yet.
+/// The state of a request for which there is no response, or none yet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Progress {
     pub(crate) sent: Sent,
@@ -148,7 +148,7 @@ impl Http1 {
         self.link.stream.socket().seems_quiet()
     }
 
-    /// Whether it can carry another request: nothing has arrived, not even the end.
+    /// Returns whether it can carry another request: nothing has arrived, not even the end.
     pub(crate) fn is_quiet(&self) -> bool {
         self.link.stream.socket().is_quiet()
     }
@@ -215,7 +215,7 @@ pub(crate) struct Exchange {
     link: Option<Link>,
     /// The whole of a request without content; empty once the kernel was given it.
     head: Vec<u8>,
-    /// What there is to send after that; `None`: nothing.
+    /// The content to send after that; `None`: there is none.
     upload: Option<Box<Upload>>,
     /// The kernel has taken some of the request, and nothing of `upload` need be known for it.
     has_sent: bool,
@@ -261,7 +261,7 @@ impl Exchange {
         }
     }
 
-    /// Does what [`Self::response`] waits for.
+    /// Polls for the response that [`Self::response`] waits for.
     pub(crate) fn poll_response(
         &mut self,
         cx: &mut Context<'_>,

@@ -56,7 +56,7 @@ enum Message {
     Begin(u64, Box<Begin>),
     /// The next piece of the request's content; `None`: its end.
     Content(u64, Option<Frame<Bytes>>),
-    /// There is room for a piece of the response.
+    /// Room for a piece of the response.
     Room(u64),
     /// Nobody waits for it any more, or its content has failed.
     Gone(u64),
@@ -103,7 +103,7 @@ impl Http3 {
         })
     }
 
-    /// Whether it takes no more requests.
+    /// Returns whether it takes no more requests.
     pub(crate) fn is_closed(&self) -> bool {
         self.driver.is_closed() || self.shared.is_going.load(Ordering::Relaxed)
     }
@@ -174,7 +174,7 @@ struct Exchange {
 type Answered = oneshot::Receiver<Result<Answer, Failed>>;
 
 impl Exchange {
-    /// Has the request sent; `credit`: that asks for its content, if it has some.
+    /// Sends the request; `credit`: that asks for its content, if it has some.
     fn send(
         &self,
         head: Request<()>,
@@ -254,7 +254,7 @@ impl Http3Body {
         self.is_at_end
     }
 
-    /// Whether the server has said how long it is.
+    /// Returns whether the server has said how long it is.
     pub(crate) fn has_length(&self) -> bool {
         self.has_length
     }

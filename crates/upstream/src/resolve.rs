@@ -34,7 +34,7 @@ impl Names {
         }
     }
 
-    /// Whether there was an answer.
+    /// Returns whether there was an answer.
     pub(crate) fn is_known(&self) -> bool {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         !known.is_empty()

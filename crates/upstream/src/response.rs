@@ -65,10 +65,10 @@ struct Wait {
 pub(crate) enum Source {
     Http1(http1::Incoming),
     Http2(hyper::body::Incoming),
-    /// Of a tunnel over HTTP/2 that was refused.
+    /// Content of a tunnel over HTTP/2 that was refused.
     Refused(RecvStream),
     Http3(Http3Body),
-    /// There is none.
+    /// No content.
     None,
 }
 
@@ -137,7 +137,7 @@ impl Source {
         }
     }
 
-    /// Whether the length of the content is known.
+    /// Returns whether the length of the content is known.
     fn has_length(&self) -> bool {
         match self {
             Self::Http3(body) => body.has_length(),
@@ -163,7 +163,8 @@ impl ResponseBody {
         Self(Content::Whole(Bytes::new()))
     }
 
-    /// Whether nothing more of it is to come from the server, though not all of it may have been given.
+    /// Returns whether nothing more of it is to come from the server, though not all of it may have
+    /// been given.
     #[must_use]
     pub fn is_received(&self) -> bool {
         match &self.0 {

@@ -49,12 +49,12 @@ pub enum Content {
 pub struct Failed<'m> {
     /// The failure.
     pub failure: Failure,
-    /// Whether the connection had carried requests before. One that the server was about to close tells nothing of
+    /// True if the connection had carried requests before. One that the server was about to close tells nothing of
     /// its health.
     pub is_reused: bool,
     /// The part that the server can have seen.
     pub sent: Sent,
-    /// Whether a byte of a response was received.
+    /// True if a byte of a response was received.
     pub has_begun: bool,
     /// The request's method.
     pub method: &'m Method,
@@ -94,7 +94,8 @@ pub fn decide(failed: Failed<'_>) -> Verdict {
     }
 }
 
-/// Whether to handle a request twice has the effect of handling it once (RFC 9110 section 9.2.2).
+/// Returns whether to handle a request twice has the effect of handling it once (RFC 9110 section
+/// 9.2.2).
 #[must_use]
 pub fn is_idempotent(method: &Method) -> bool {
     method.is_idempotent()
@@ -114,7 +115,8 @@ mod tests {
     const BAD: Verdict = Verdict::Answer(StatusCode::BAD_GATEWAY);
     const LATE: Verdict = Verdict::Answer(StatusCode::GATEWAY_TIMEOUT);
 
-    /// One line a case: failure, connection, sent, response, method, content, attempts left, verdict.
+    /// Cases, one a line: failure, connection, sent, response, method, content, attempts left,
+    /// verdict.
     const CASES: &str = "
         connect     new     nothing  none   GET     none       1  elsewhere
         connect     new     nothing  none   POST    none       1  elsewhere

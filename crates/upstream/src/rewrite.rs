@@ -1,4 +1,4 @@
-//! What an operator changes of messages that pass: the beginning of paths, and fields.
+//! Changes that an operator makes to messages that pass: the beginning of paths, and fields.
 
 use http::header::{HeaderMap, HeaderName};
 use http::uri::PathAndQuery;
@@ -88,7 +88,7 @@ impl FieldPattern {
 pub struct PathChange {
     /// The segments that paths lose; a path that begins otherwise stays.
     pub strip: Option<String>,
-    /// What stands before paths, after they have lost theirs.
+    /// The text put before paths, after they have lost their prefix.
     pub add: Option<String>,
 }
 
@@ -140,7 +140,7 @@ impl PathChange {
     }
 }
 
-/// What of a path follows the segments of `prefix`, with its slash; `None`: it begins otherwise.
+/// The rest of a path behind the segments of `prefix`, with its slash; `None`: it begins otherwise.
 fn rest<'p>(path: &'p str, prefix: &str) -> Option<&'p str> {
     let mut rest = path;
     for segment in prefix.split('/').filter(|it| !it.is_empty()) {
@@ -157,7 +157,7 @@ fn rest<'p>(path: &'p str, prefix: &str) -> Option<&'p str> {
     Some(rest)
 }
 
-/// Whether a segment, decoded, is `.` or `..`, or hides one behind a slash of its own.
+/// Returns whether a segment, decoded, is `.` or `..`, or hides one behind a slash of its own.
 fn has_dots(segment: &str) -> bool {
     segment.contains(['.', '%']) && {
         let decoded = decoded(segment);

@@ -17,7 +17,7 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
-    /// Whether nothing has arrived that the event loop knows of.
+    /// Returns whether nothing has arrived that the event loop knows of.
     pub(crate) fn seems_quiet(&self) -> bool {
         // Looks at what is known, and leaves it.
         let look = || Ok(());
@@ -27,8 +27,8 @@ impl Socket {
         }
     }
 
-    /// Whether nothing has arrived, not even the end: on a connection without requests, whatever arrives ends it. Costs a
-    /// system call.
+    /// Returns whether nothing has arrived, not even the end: on a connection without requests, whatever arrives ends
+    /// it. Costs a system call.
     pub(crate) fn is_quiet(&self) -> bool {
         let socket = match self {
             Self::Tcp(stream) => SockRef::from(stream),

@@ -24,7 +24,7 @@ pub struct Sending {
 
 enum State {
     New,
-    /// Over a connection of HTTP/1.1 that was there.
+    /// An attempt over a connection of HTTP/1.1 that was there.
     Direct(Direct),
     Else(Pin<Box<dyn Future<Output = Result<Answer, Refusal>> + Send>>),
     Over,

@@ -148,7 +148,7 @@ impl Exchange {
     }
 }
 
-/// Whether a Sec-WebSocket-Accept is that of a key (RFC 6455 section 4.2.2).
+/// Returns whether a Sec-WebSocket-Accept is that of a key (RFC 6455 section 4.2.2).
 fn accepts(key: &HeaderValue, accept: &HeaderValue) -> bool {
     let joined = [key.as_bytes(), ACCEPT_GUID].concat();
     let hash = digest(&SHA1_FOR_LEGACY_USE_ONLY, &joined);

@@ -26,7 +26,7 @@ pub(crate) struct Chunked {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// In a chunk's size.
+    /// Within a chunk's size.
     Size {
         size: u64,
         digits: u8,
@@ -35,9 +35,9 @@ enum State {
     Extension(u64),
     /// The line's CR was read.
     SizeEnd(u64),
-    /// In a chunk, with so many bytes to come.
+    /// Within a chunk, of which so many bytes are to come.
     Data(u64),
-    /// After a chunk: its CR, and then its LF.
+    /// Behind a chunk, before its CR and its LF.
     DataCr,
     DataLf,
     Trailers,
@@ -50,7 +50,7 @@ impl Default for State {
     }
 }
 
-/// What a decoder gives.
+/// The result of a decoder's step.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     /// Some of the content.
@@ -59,7 +59,7 @@ pub(crate) enum Piece {
     Trailers(HeaderMap),
     /// The message has ended.
     End,
-    /// More input is needed; what there was is read.
+    /// No piece: all input is read, and more is needed.
     More,
 }
 

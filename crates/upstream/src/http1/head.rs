@@ -15,11 +15,11 @@ const MAX_FIELDS: usize = 100;
 /// The extent of a request's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ContentLength {
-    /// There is none.
+    /// No content.
     None,
-    /// So many bytes.
+    /// Content of so many bytes.
     Known(u64),
-    /// To be sent in chunks.
+    /// Content to be sent in chunks.
     Unknown,
 }
 
@@ -210,11 +210,11 @@ impl Hop {
 /// The end of a response's content (RFC 9112 section 6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// So many bytes.
+    /// Content of so many bytes.
     Length(u64),
-    /// In chunks.
+    /// Content in chunks.
     Chunked,
-    /// Up to the connection's end.
+    /// Content up to the connection's end.
     ToTheEnd,
 }
 
@@ -307,7 +307,7 @@ impl ResponseHead {
         Ok(Some(length))
     }
 
-    /// Whether the server keeps the connection for another request (RFC 9112 section 9.3).
+    /// Returns whether the server keeps the connection for another request (RFC 9112 section 9.3).
     pub(crate) fn keeps_connection(&self) -> bool {
         match self.version {
             Version::HTTP_11 => !self.hop.closes,
@@ -315,7 +315,7 @@ impl ResponseHead {
         }
     }
 
-    /// Whether it opens the protocol that the request has asked for.
+    /// Returns whether it opens the protocol that the request has asked for.
     pub(crate) fn switches(&self) -> bool {
         self.status == StatusCode::SWITCHING_PROTOCOLS && self.hop.upgrades
     }
@@ -456,7 +456,7 @@ mod tests {
         }
     }
 
-    /// One line a case: method, status, lines of the head, extent.
+    /// Cases, one a line: method, status, lines of the head, extent.
     const EXTENTS: &[(&str, u16, &str, Result<Extent, BadHead>)] = &[
         ("GET", 200, "content-length: 5", Ok(Extent::Length(5))),
         (

@@ -23,7 +23,7 @@ pub(crate) struct Incoming {
     /// `None`: the connection was given back.
     open: Option<OpenConnection>,
     deadline: Deadline,
-    /// What was read, and not given yet: one read at most.
+    /// Bytes that were read, and not given yet: one read at most.
     input: Bytes,
     /// Bytes of that read, all of which stay in memory while some of them do.
     read: usize,
@@ -42,7 +42,7 @@ pub(super) enum Io {
     Whole(Stream),
     /// The request is still sent by a task.
     Divided(ReadHalf<Stream>, Rest<Stream>),
-    /// It was given back, or is broken.
+    /// No connection: it was given back, or is broken.
     None,
 }
 
@@ -80,7 +80,8 @@ impl Incoming {
         }
     }
 
-    /// Whether all that the message has was read from the connection, though not all of it was given.
+    /// Returns whether all that the message has was read from the connection, though not all of it
+    /// was given.
     pub(crate) fn is_read(&self) -> bool {
         match self.left {
             Left::Nothing => true,

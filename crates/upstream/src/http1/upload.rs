@@ -23,7 +23,7 @@ pub(super) struct Upload {
     left: ContentLength,
     /// Bytes wait in a layer below, for nothing more is written.
     needs_flush: bool,
-    /// Whether any byte was taken.
+    /// True if any byte was taken.
     pub(super) has_begun: bool,
 }
 

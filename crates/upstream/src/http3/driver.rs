@@ -43,22 +43,22 @@ pub(super) struct Driver {
 /// An exchange whose request was sent.
 struct Exchange {
     stream: StreamId,
-    /// Until the response's head has come.
+    /// The beginning of the exchange, until the response's head has come.
     begin: Option<Box<Begin>>,
-    /// From then on, while there is content.
+    /// Sender of the content's pieces, from then on and while there is content.
     pieces: Option<mpsc::Sender<Piece>>,
     /// A piece of the response that there was no room for, and that is not of its content.
     end: Option<Frame<Bytes>>,
     credit: Option<mpsc::Sender<()>>,
     /// The next piece is asked for.
     is_asked: bool,
-    /// Nothing more is sent, for its end has been.
+    /// True if nothing more is sent, for its end has been.
     has_sent_all: bool,
     outgoing: Bytes,
     ending: Ending,
 }
 
-/// What is to be sent once `outgoing` is empty.
+/// The end to be sent once `outgoing` is empty.
 #[derive(Debug, Default)]
 enum Ending {
     #[default]
@@ -331,7 +331,7 @@ impl Driver {
 }
 
 impl Exchange {
-    /// Whether both ends have said all.
+    /// Returns whether both ends have sent all.
     fn is_over(&self) -> bool {
         self.has_sent_all && self.begin.is_none() && self.pieces.is_none()
     }
@@ -345,7 +345,7 @@ impl Exchange {
         }
     }
 
-    /// Nothing more is sent of the request.
+    /// Stops sending the request.
     fn stop_sending(&mut self) {
         self.credit = None;
         self.outgoing = Bytes::new();

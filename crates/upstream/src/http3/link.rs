@@ -1,4 +1,4 @@
-//! One connection of QUIC with its UDP socket: datagrams and time into the engine, datagrams out.
+//! A connection of QUIC with its UDP socket: datagrams and time into the engine, datagrams out.
 
 use altway_http3::{
     ClientConfig, Code, ConnectionHandle, Endpoint, Error, Event, Received, StreamId,
@@ -78,7 +78,8 @@ impl Link {
             .with(self.connection, |it, quic| it.send_request(quic, head, end))
     }
 
-    /// Whether the server takes extended CONNECT (RFC 9220), as far as its settings have arrived.
+    /// Returns whether the server takes extended CONNECT (RFC 9220), as far as its settings have
+    /// arrived.
     pub(super) fn takes_tunnels(&mut self) -> bool {
         let connection = self.endpoint.connection(self.connection);
         connection.is_some_and(|(it, ..)| it.peer_takes_extended_connect())

@@ -21,7 +21,8 @@ const SETTINGS_WAIT: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(5);
 
 impl Http3 {
-    /// Whether the server takes extended CONNECT. Waits for its settings where the connection is new.
+    /// Returns whether the server takes extended CONNECT. Waits for its settings where the connection
+    /// is new.
     pub(crate) async fn takes_tunnels(&self) -> bool {
         while !self.shared.takes_tunnels.load(Ordering::Relaxed) {
             if self.is_closed() || self.opened.elapsed() > SETTINGS_WAIT {
