@@ -35,7 +35,7 @@ pub(crate) struct Timing {
     pub(crate) version: Version,
     pub(crate) began: Instant,
     pub(crate) is_whole: bool,
-    /// Whether the answer is the proxy's own, whose time is not counted.
+    /// True if the answer is the proxy's own, whose time is not counted.
     pub(crate) is_own: bool,
 }
 

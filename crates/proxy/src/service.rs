@@ -265,7 +265,7 @@ fn client_cert(certificate: &ClientCertificate) -> Option<HeaderValue> {
     HeaderValue::try_from(text).ok()
 }
 
-/// Has clients of HTTP/2 and HTTP/3 see early hints as they come (RFC 8297).
+/// Passes early hints on to clients of HTTP/2 and HTTP/3 as they come (RFC 8297).
 struct Hints(EarlyHints);
 
 impl Interims for Hints {

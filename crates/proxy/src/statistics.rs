@@ -43,7 +43,7 @@ struct Times(Box<[AtomicU64]>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {
-    /// Over HTTP/1.1, HTTP/2 and HTTP/3, in this order.
+    /// Figures over HTTP/1.1, HTTP/2 and HTTP/3, in this order.
     pub protocols: [ProtocolStatistics; 3],
     /// Requests that no server has answered, by reason; those of which there are none are left out.
     pub refusals: Vec<(Reason, u64)>,
@@ -112,7 +112,7 @@ impl Statistics {
         }
     }
 
-    /// Has the figures of a group's servers be found under the name of a pool.
+    /// Registers the figures of a group's servers under the name of a pool.
     pub(crate) fn add_group(&self, pool: &str, group: &Group) {
         let mut groups = self.groups();
         groups.retain(|(_, group)| group.upgrade().is_some());

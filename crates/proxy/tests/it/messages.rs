@@ -1,4 +1,4 @@
-//! What passes between client and server, and what does not.
+//! Tests of the messages that pass between client and server, and of those that do not.
 
 use crate::common::{Client, VERSIONS, origin, proxy, proxy_with, to};
 use altway_proxy::Settings;
@@ -97,7 +97,7 @@ async fn a_trusted_proxy_is_believed_and_the_host_can_be_set() {
     assert!(text.contains("x-forwarded-host: a.test"), "{text}");
 }
 
-/// What a client says over a raw connection; the statuses that it sees.
+/// Sends a client's text over a raw connection, and returns the statuses that it sees.
 fn raw(address: std::net::SocketAddr, text: &str) -> Vec<String> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(text.as_bytes()).unwrap();
