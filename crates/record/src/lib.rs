@@ -62,7 +62,8 @@ pub use manifest::{
 pub use parquet::{PARQUET_FROM_ROWS, parquet};
 pub use plan::{
     Arm, DEFAULT_MTU, Files, KEYS as PLAN_KEYS, LEAST_MTU, MAX_ENVIRONMENTS, MAX_INCLUDES,
-    MAX_PAIRS, MAX_TRANSFERS, MAX_WARM_UPS, Placement, Plan, PlanError, RUN_PLAN, Sampling, Stopping,
+    MAX_PAIRS, MAX_TRANSFERS, MAX_WARM_UPS, Placement, Plan, PlanError, RUN_PLAN, Sampling,
+    Stopping,
 };
 pub use policy::Policy;
 pub use protocol::{Protocol, UnknownProtocol};

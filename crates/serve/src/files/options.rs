@@ -91,7 +91,9 @@ pub enum InvalidFilesOptions {
     )]
     Path(String),
     /// There is no compressor for this coding in this build.
-    #[error("this build compresses nothing by {0} when it is asked for: expected br or gzip, or a build with the feature {0}")]
+    #[error(
+        "this build compresses nothing by {0} when it is asked for: expected br or gzip, or a build with the feature {0}"
+    )]
     Compress(ContentCoding),
     /// The status is no error's, and so has no page.
     #[error("status {0} has no error page: expected one from 400 to 599")]

@@ -3,13 +3,13 @@
 use super::channel::{self, MAX_DESCRIPTORS, next};
 use super::message::{FurtherOffer, Message, Offer, PROTOCOL};
 use super::{HandoverSocket, MAX_FORMERS, SETTLE, Secrets, handover_socket};
+use crate::Error;
 use crate::h3::{self, Former, Inboxes};
 use crate::listen::{Bound, Further};
 use crate::options::Spread;
 use crate::selection::Selection;
 use crate::setup::Setup;
 use crate::stop::{Held, StopSignal};
-use crate::Error;
 use altway_http3::{Generation, ServerId};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

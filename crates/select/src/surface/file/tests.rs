@@ -69,7 +69,10 @@ fn a_surface_states_under_which_congestion_controls_it_was_measured() {
     for pair in [[bbr, cubic], [cubic, bbr]] {
         assert!(!Surface::embedded().is_measured(pair), "{pair:?}");
     }
-    let without = file().replace("congestion = [[\"cubic\", \"cubic\"], [\"bbr\", \"bbr\"]]\n", "");
+    let without = file().replace(
+        "congestion = [[\"cubic\", \"cubic\"], [\"bbr\", \"bbr\"]]\n",
+        "",
+    );
     assert!(
         !Surface::parse(&without)
             .unwrap()

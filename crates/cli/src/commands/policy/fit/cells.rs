@@ -94,7 +94,9 @@ fn measured(scenario: &Scenario, cell: &Cell, times: &Times) -> Result<Measured,
     match cell.topology {
         Topology::Direct | Topology::Router => {}
         Topology::Proxied => return Err("behind proxies"),
-        Topology::Egress | Topology::EgressPackets => return Err("of ends that shape what they send"),
+        Topology::Egress | Topology::EgressPackets => {
+            return Err("of ends that shape what they send");
+        }
     }
     if cell.server != ServerName::ALTWAY || cell.link != LinkName::PLAIN {
         return Err("of other servers or links");

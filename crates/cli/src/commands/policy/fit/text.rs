@@ -2,8 +2,8 @@
 
 use super::cells::{Cells, Taken};
 use altway_record::Rate;
-use altway_select::{Congestion, Surface};
 use altway_select::fit::{Coefficient, Fit, Residual};
+use altway_select::{Congestion, Surface};
 use altway_units::duration;
 use serde::Serialize;
 use std::collections::BTreeMap;
