@@ -113,6 +113,10 @@ impl Opened<'_> {
                     Action::Files(files) => {
                         let opened = Files::open(&files.root).map_err(Into::into);
                         let _ = self.keep(&format!("{path}.files"), opened);
+                        // Which encoders there are is a matter of the build, and not of the words.
+                        let options = altway_site::files_options(site, route, files);
+                        let checked = options.and_then(|it| it.check()).map_err(Into::into);
+                        let _ = self.keep(&format!("{path}.compress"), checked);
                     }
                     Action::Upload(upload) => {
                         let opened = altway_site::check_upload(upload).map_err(Into::into);
