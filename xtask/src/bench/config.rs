@@ -393,6 +393,7 @@ mod tests {
             workers: 1,
             transport,
             behind: None,
+            workload: Workload::W1,
         };
         let text = sites(&setting(Transport::Tls), 1_000).unwrap();
         assert_eq!(text.matches("[[site]]").count(), 1_000);
