@@ -229,7 +229,9 @@ impl Pair {
             assert!(!self.closed, "after the end: {event:?}");
             self.handle = handle;
             match event {
-                Event::Request { stream, .. } => {
+                Event::Request { stream, .. }
+                | Event::RequestTooLarge { stream }
+                | Event::RequestLate { stream } => {
                     assert!(self.engine_is_server && self.told.insert(stream));
                     self.known.push(stream);
                 }
