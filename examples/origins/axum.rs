@@ -4,7 +4,7 @@
 //! cargo run -p altway-serve --example origin-axum -- 127.0.0.1:3000
 //! ```
 //!
-//! It knows nothing of altway; README.md beside it says what it is for.
+//! The application knows nothing of altway; README.md beside it says what it is for.
 
 use axum::Router;
 use axum::extract::{Path, State};

@@ -1,7 +1,7 @@
 //! Shaping where packets leave an end: the rate and its queue are the kernel's HTB on the end's own interface, as
 //! `tc` sets it up on a server that limits itself.
 //!
-//! What differs from a link in the middle of the path: a queue that is full refuses a packet to the local TCP, which
+//! Four things differ from a link in the middle of the path: a queue that is full refuses a packet to the local TCP, which
 //! then slows down without having lost anything, and drops a datagram that nobody hears of; TCP keeps little in the
 //! queue of its own host (TCP small queues), where UDP fills its socket's buffer; TCP's large pieces (GSO) wait and leave whole, the last one
 //! at once, ahead of the rate; and the rate counts the Ethernet header of each packet.
@@ -88,7 +88,7 @@ impl Shaping {
         }
     }
 
-    /// Has the ends of `path` shape the rest of `ways`, up first.
+    /// Makes the ends of `path` shape the rest of `ways`, up first.
     pub(crate) fn at_the_ends(
         self,
         path: Box<dyn Link>,

@@ -66,7 +66,7 @@ impl Netlink {
         )
     }
 
-    /// Has TCP hand over packets one by one that leave by an interface, for connections from now on.
+    /// Makes TCP hand over packets one by one that leave by an interface, for connections from now on.
     pub(crate) fn send_packets_apart(&self, index: u32) -> Result<(), Error> {
         let apart =
             LinkUnspec::new_with_index(index).append_extra_attribute(LinkAttribute::GsoMaxSegs(1));

@@ -74,7 +74,7 @@ impl Pacer {
         self.next = Some((from + time.min(LONGEST)).min(now + LONGEST));
     }
 
-    /// There was nothing to send, though some was allowed: nothing is held back.
+    /// Notes that there was nothing to send, though some was allowed: nothing is held back.
     pub(crate) fn on_nothing(&mut self) {
         self.due = None;
     }

@@ -143,7 +143,7 @@ pub fn render(run: &Run<'_>) -> Result<Rendered, Error> {
 /// The same, with a section of the page that names the files of each transfer that was traced.
 ///
 /// # Errors
-/// As for [`render`].
+/// The errors of [`render`].
 pub fn render_with_traces(run: &Run<'_>, traced: &[Traced]) -> Result<Rendered, Error> {
     let analysis = Analysis::new(run)?;
     let summary = summary::rows(&analysis);

@@ -116,7 +116,7 @@ pub(crate) fn listen(request: &Request) -> Result<Bound, Error> {
 /// The sockets at a further address of the request.
 ///
 /// # Errors
-/// As those of [`listen`].
+/// The errors of [`listen`].
 pub(crate) fn listen_further(
     wanted: &ListenerRequest,
     request: &Request,
@@ -138,7 +138,7 @@ fn sockets((bind, port): (Bind, u16), with_udp: bool, request: &Request) -> Resu
 /// A UDP socket for each worker, at an address whose port no other program has.
 ///
 /// # Errors
-/// It has, or there are no sockets to be had.
+/// Another program has the port, or there are no sockets to be had.
 pub(crate) fn udp_sockets(address: SocketAddr, workers: usize) -> Result<Vec<UdpSocket>, Error> {
     bind(address, Kind::Udp, Sharing::Alone)?;
     (0..workers).map(|_| udp(address)).collect()

@@ -111,7 +111,7 @@ impl LogWriter {
     /// Queues the whole lines of a buffer, and leaves it empty. Costs no copy unless other lines wait.
     ///
     /// # Errors
-    /// As those of [`push`](Self::push).
+    /// The errors of [`push`](Self::push).
     pub(crate) fn push_buffer(&self, lines: &mut Vec<u8>) -> Result<(), Dropped> {
         let queue = &self.0.0;
         let mut state = queue.state();

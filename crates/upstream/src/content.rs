@@ -57,7 +57,7 @@ impl fmt::Debug for State {
 pub(crate) enum Fault {
     /// The client ended it before its end, or broke the rules.
     Broken,
-    /// It is longer than content may be.
+    /// The content is longer than it may be.
     TooLong,
 }
 

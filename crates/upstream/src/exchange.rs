@@ -212,7 +212,7 @@ impl Exchange {
     /// Looks for a fault of the client's in what it has sent.
     ///
     /// # Errors
-    /// There is one: the answer for the client.
+    /// The client is at fault: the answer for it.
     fn check_content(&self) -> Result<(), Refusal> {
         match self.content.fault() {
             None => Ok(()),

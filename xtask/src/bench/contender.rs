@@ -249,7 +249,7 @@ impl fmt::Display for Contender {
     }
 }
 
-/// What altway takes from the environment is left out.
+/// Settings that altway takes from the environment are left out.
 fn by_default(command: &mut Command) {
     command.env("NO_COLOR", "1").env_remove("ALTWAY_LOG");
 }

@@ -144,7 +144,7 @@ impl Folder {
 /// `name`, or `name-2` and so on when there is one already.
 ///
 /// # Errors
-/// It can't be made.
+/// The folder can't be made.
 pub(super) fn new_folder(parent: &Path, name: &str) -> Result<PathBuf> {
     fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
     for number in 1..=MOST_A_DAY {

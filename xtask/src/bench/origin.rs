@@ -34,7 +34,7 @@ impl Origin {
     /// The origin of a run of this `altway` that begins now.
     ///
     /// # Errors
-    /// As of [`Self::of_this_run`].
+    /// The errors of [`Self::of_this_run`].
     pub(crate) fn of_binary(binary: &Path) -> Result<Self> {
         let said = shell::output(&format!("{} --version", binary.display()))?;
         Ok(Self {

@@ -53,7 +53,7 @@ pub(crate) struct Arguments {
     /// Rounds, in each of which everything is loaded once [default: 5; quick: 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
-    /// Only over these links: LAN, DSL, mobile [default: all; quick: DSL].
+    /// Links to load over: LAN, DSL, mobile [default: all; quick: DSL].
     #[arg(long, value_name = "LINKS", value_delimiter = ',')]
     links: Vec<String>,
     /// One round over one link: to see that it works, not how fast it is.

@@ -126,7 +126,7 @@ struct ResumeArguments {
 
 /// Show the results of a run: the newest, if none is named.
 ///
-/// Nothing is written.
+/// The file is not written.
 #[derive(Debug, clap::Args)]
 struct ShowArguments {
     /// The run folder [default: the newest].

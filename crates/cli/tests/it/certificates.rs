@@ -120,7 +120,7 @@ fn sighup_replaces_the_certificate_under_connections_that_go_on() {
     assert_eq!(serving.terminate(), Some(0));
 }
 
-/// Without a signal: the files are looked at every 30 s.
+/// A test without a signal: the files are looked at every 30 s.
 #[test]
 fn a_certificate_whose_file_is_replaced_is_shown_by_itself() {
     let Some(dir) = site() else { return };

@@ -1,4 +1,4 @@
-//! What a configured site answers, looked at by REDbot, which knows HTTP's rules for representations, caches, validators,
+//! Answers of a configured site, looked at by REDbot, which knows HTTP's rules for representations, caches, validators,
 //! ranges and content negotiation.
 
 use crate::common::{Dir, Serving, provided, text};
@@ -31,7 +31,7 @@ cache = { \"/assets/*\" = \"public, max-age=31536000, immutable\", \"*.html\" = 
 error-pages = { 404 = \"/404.html\" }
 ";
 
-/// What is looked at, and the status that it has.
+/// The paths that are looked at, and the status that each has.
 const PATHS: [(&str, u64); 9] = [
     ("/", 200),
     ("/about", 200),

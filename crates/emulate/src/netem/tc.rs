@@ -117,7 +117,7 @@ pub(crate) fn removal(interface: &Interface) -> String {
     format!("qdisc del dev {} root", interface.name)
 }
 
-/// Has `tc` do what these lines say.
+/// Runs these lines as commands of `tc`.
 pub(crate) fn batch(
     namespace: Option<&Namespace>,
     interface: &Interface,

@@ -9,7 +9,7 @@ const MOST_PROCESSORS: usize = 1024;
 
 /// Processors that the link and the programs at its ends keep to, and the programs' priority.
 ///
-/// By default nothing keeps to any, and the programs have the priority of the run.
+/// The default: nothing keeps to any, and the programs have the priority of the run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Placement {

@@ -90,7 +90,7 @@ pub enum InvalidFilesOptions {
         "`{0}` is no file beneath the served folder: expected a path without `..`, as index.html"
     )]
     Path(String),
-    /// There is no compressor for this coding in this build.
+    /// The build has no compressor for this coding.
     #[error(
         "this build compresses nothing by {0} when it is asked for: expected br or gzip, or a build with the feature {0}"
     )]

@@ -92,7 +92,7 @@ impl Connection {
 /// The requests of a connection whose responses have not been handed over whole.
 #[derive(Default)]
 struct InProgress {
-    /// In no order. Bounded by the engine's limit of requests: most connections have a few, of which a list is
+    /// Streams in no order. Bounded by the engine's limit of requests: most connections have a few, of which a list is
     /// quicker than a table.
     streams: Vec<StreamId>,
     /// True if there are fewer of them than the table of clients has noted.

@@ -98,7 +98,7 @@ fn certificate(plan: &Plan, of: &Circumstances<'_>) -> Option<String> {
     Some(format!("{word} {}: {first}{left}", listed(&origins)))
 }
 
-/// Where the certificates of a site come from.
+/// The origins of a site's certificates.
 fn origins(site: &Site, has_acme: bool) -> Vec<String> {
     match site.issuer(has_acme) {
         Some(Issuer::Acme) => vec!["by ACME".into()],

@@ -1,4 +1,4 @@
-//! What a running server has chosen and what came of it: pages, arrivals, sites and the latest visits, for a terminal.
+//! The choices of a running server and what came of them: pages, arrivals, sites and the latest visits, for a terminal.
 
 use super::{Lines, span};
 use crate::commands::half_within;
