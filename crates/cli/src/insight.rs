@@ -35,8 +35,8 @@ pub(crate) enum Variable {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Insight {
     /// Append TLS secrets to this file (NSS key log format), for Wireshark: whoever has them can read the
-    /// connections. The word env stands for the file that the variable SSLKEYLOGFILE names, which a server obeys only
-    /// so.
+    /// connections. The word env means the file that the variable SSLKEYLOGFILE names; `serve` uses that variable
+    /// only if told so.
     #[arg(long, value_name = "FILE")]
     keylog: Option<OsString>,
     /// Write a qlog of each HTTP/3 connection into this folder (1,000 files, 1 GiB at most), for qvis.

@@ -37,10 +37,10 @@ struct Arguments {
 
 #[derive(Debug, clap::Args)]
 struct Global {
-    /// Say only what went wrong.
+    /// Print only what went wrong.
     #[arg(short, long, global = true, display_order = BEFORE_HELP)]
     quiet: bool,
-    /// Say more; twice: everything.
+    /// Print more; twice: everything.
     #[arg(short, long, global = true, action = clap::ArgAction::Count, display_order = BEFORE_HELP)]
     verbose: u8,
 }

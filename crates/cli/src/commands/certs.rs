@@ -7,7 +7,7 @@ use anyhow::Result;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// Make a local certificate authority and a certificate that it signed.
+/// Make a local certificate authority, and a certificate signed by it.
 ///
 /// The certificate is for localhost, 127.0.0.1, ::1 and the given names. Both are kept and reused; the
 /// certificate is renewed before it expires or when it lacks a name. The authority's key never leaves this
@@ -21,24 +21,25 @@ Examples:
 pub(crate) struct Arguments {
     /// Further names and addresses that the certificate is for.
     names: Vec<String>,
-    /// Keep authority and certificate in here [default: $XDG_DATA_HOME/altway/certs, or ~/.local/share/altway/certs].
+    /// Folder that keeps authority and certificate [default: $XDG_DATA_HOME/altway/certs, or
+    /// ~/.local/share/altway/certs].
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Let this system trust the authority (as root).
+    /// Make this system trust the authority (as root).
     #[arg(long, conflicts_with = "uninstall")]
     install: bool,
-    /// Let this system no longer trust the authority (as root).
+    /// Make this system no longer trust the authority (as root).
     #[arg(long)]
     uninstall: bool,
-    /// Make a chain like those of public authorities instead: leaf, intermediate and root with RSA keys,
-    /// some 4 KB, signed by a root whose key is thrown away. For measuring: it is made anew each time.
+    /// Make a chain like those of public authorities instead: leaf, intermediate and root with RSA keys, about 4 KB,
+    /// signed by a root whose key is thrown away. For measurements: it is made anew each time.
     #[arg(long, conflicts_with_all = ["install", "uninstall"])]
     rsa_chain: bool,
-    /// Make nothing: check a chain of your own, which this PEM file holds with its key, and keep its last certificate
-    /// as what clients are to trust. For measuring.
+    /// Make nothing: check a chain of your own, which this PEM file contains with its key, and keep its last
+    /// certificate as the one that clients should trust. For measurements.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["names", "install", "uninstall", "rsa_chain"])]
     chain: Option<PathBuf>,
-    /// Print where the files are as JSON.
+    /// Print the paths of the files as JSON.
     #[arg(long)]
     json: bool,
 }

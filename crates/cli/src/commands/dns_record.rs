@@ -17,10 +17,10 @@ const MAX_LABEL: usize = 63;
 /// The port of https:// (RFC 9110 section 4.2.2).
 const HTTPS_PORT: u16 = 443;
 
-/// Say which HTTPS record (RFC 9460) to publish for a host, as lines of a zone file.
+/// Print which HTTPS record (RFC 9460) to publish for a host, as lines of a zone file.
 ///
-/// A record with `alpn=h3` lets clients begin over HTTP/3 without asking the server, so that it can't choose, and
-/// no Alt-Svc field takes that back. Where the server chooses for each client, no record is best.
+/// A record with `alpn=h3` lets clients begin over HTTP/3 without asking the server. The server then can't choose,
+/// and no Alt-Svc field takes that back. Where the server chooses for each client, it is best to publish no record.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -32,10 +32,10 @@ Exit code: 1 when --check finds a record that does not suit the policy.")]
 pub(crate) struct Arguments {
     /// The name that visitors use.
     host: String,
-    /// The policy that `altway serve` has.
+    /// The policy of `altway serve`.
     #[arg(long, value_name = "POLICY", default_value = "learned")]
     policy: ModelKind,
-    /// The port that it listens at.
+    /// The port at which it listens.
     #[arg(long, value_name = "PORT", default_value = "443")]
     port: NonZeroU16,
     /// Seconds that resolvers may keep the record.

@@ -10,9 +10,9 @@ use anyhow::Result;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Tell what this machine allows and hinders, what that costs and how to mend it.
+/// Report what this machine supports, what is missing, what that costs and how to fix it.
 ///
-/// Each finding comes with what was seen. Nothing is changed.
+/// Each finding says what was seen. Nothing is changed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -21,14 +21,14 @@ Examples:
 
 Exit code: 0 when the lab can run here, 1 when it can't.")]
 pub(crate) struct Arguments {
-    /// Look at a chain of certificates too (PEM, the server's own first): its dates, who may read its key, and
+    /// Check a chain of certificates as well (PEM, the server's own first): its dates, who can read its key, and
     /// whether it costs QUIC clients a round trip.
     #[arg(long, value_name = "FILE", requires = "key")]
     cert: Option<PathBuf>,
     /// The chain's key, PEM.
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// A name that visitors of your server use: look up whether its HTTPS record (RFC 9460) keeps the server from
+    /// Name that visitors of your server use: check whether its HTTPS record (RFC 9460) prevents the server from
     /// choosing. May be given several times.
     #[arg(long, value_name = "HOST")]
     host: Vec<String>,

@@ -22,11 +22,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Observations after which what is supposed has taken the place of what was measured.
 const ENOUGH: usize = 64;
 
-/// Explain which protocol a server would offer a client, both predicted times, and what they rest on.
+/// Explain which protocol a server would offer a client, with both predicted times and what they are based on.
 ///
-/// With --admin the running server is asked. With --state-dir it goes by what the server has kept in its state folder,
-/// a minute old while the server runs; there a path can be supposed. Nothing is changed by either. It is said under which
-/// congestion control of TCP and QUIC is predicted; `cubic` stands for all that take loss for congestion.
+/// With --admin the running server is asked. With --state-dir the answer is from what the server has kept in its
+/// state folder, up to a minute old while the server runs; then another path can be assumed. Neither changes
+/// anything. The prediction is for a congestion control of TCP and one of QUIC, which are named; `cubic` stands for
+/// all that take loss for congestion.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -50,10 +51,10 @@ pub(crate) struct Arguments {
     /// The host name that the client asks for [default: one that has no decisions of its own].
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
-    /// The policy to explain by; the server's own is not kept in the folder.
+    /// Policy to explain; the folder does not say which one the server has.
     #[arg(long, default_value_t = ModelKind::default())]
     policy: ModelKind,
-    /// Suppose another path: rate=RATE, rtt=TIME, loss=SHARE; or other congestion control: tcp=NAME, quic=NAME, each
+    /// Assume another path: rate=RATE, rtt=TIME, loss=SHARE; or other congestion control: tcp=NAME, quic=NAME, each
     /// cubic, reno or bbr. Several with commas.
     #[arg(long, value_name = "PATH")]
     what_if: Option<Supposed>,

@@ -13,7 +13,7 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// Look into what a server has learnt of its clients' paths, or forget it.
+/// Show what a server has learnt of its clients' paths, or forget it.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -21,7 +21,7 @@ Examples:
   altway paths export /var/lib/altway --format json > clients.jsonl
   altway paths reset /var/lib/altway
 
-The folder is the one of `altway serve --state-dir`. Addresses stand in it as keyed hashes only.")]
+The folder is the one of `altway serve --state-dir`. It has addresses as keyed hashes only.")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: PathsCommand,
@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum PathsCommand {
-    /// Show the number of clients of each class, and the rate that the class takes over QUIC at most.
+    /// Show the number of clients of each class, and the highest rate at which the class receives over QUIC.
     Show {
         /// The server's state folder.
         #[arg(value_name = "DIR")]
@@ -46,7 +46,7 @@ enum PathsCommand {
         /// The server's state folder.
         #[arg(value_name = "DIR")]
         folder: PathBuf,
-        /// csv, or json: an object a line.
+        /// csv, or json with an object on each line.
         #[arg(
             long,
             value_name = "FORMAT",

@@ -24,10 +24,10 @@ use std::time::Duration;
 
 /// Put HTTP/1.1, HTTP/2 and HTTP/3 in front of a server: `altway proxy http://localhost:3000`.
 ///
-/// Each client is offered the protocol that loads fastest on its path. Without --cert, --key and --acme it makes
-/// a certificate for localhost, 127.0.0.1 and ::1 once, signed by a certificate authority of its own,
-/// and says how to trust it. At the end it says what each protocol's requests and visits took, what was
-/// offered and why, what that saved, and what failed.
+/// Each client is offered the protocol that loads fastest on its path. Without --cert, --key and --acme it makes a
+/// certificate for localhost, 127.0.0.1 and ::1 once, signed by a certificate authority of its own, and says how to
+/// trust it. When it ends it says how long requests and visits took over each protocol, what was offered and why,
+/// what that saved, and what failed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -40,12 +40,13 @@ Examples:
 Origins: http://HOST:PORT (the scheme may be left out), https://HOST, h2c://HOST:PORT (HTTP/2 in clear
 text, for gRPC), h2://HOST (HTTP/2 over TLS), h3://HOST (HTTP/3), unix:/PATH.
 
-The servers are told the client in Forwarded, X-Forwarded-For, X-Forwarded-Proto and X-Forwarded-Host,
-whatever the client says there. Host is the client's unless --host sets it. Their Alt-Svc never passes.
+The origins are told the client in Forwarded, X-Forwarded-For, X-Forwarded-Proto and X-Forwarded-Host,
+whatever the client sends in these fields. Host is the client's unless --host sets it. An origin's
+Alt-Svc is never passed on.
 
-A request is sent to another server, or again, only if the first can't have handled it, or if its method
-is idempotent (GET, PUT, DELETE …) and no byte of a response has come. 502: the server did not answer, or
-not with HTTP; 503: no server is healthy, or all have too many requests; 504: no response in 60 s.
+A request is sent to another origin, or again, only if the first can't have handled it, or if its method
+is idempotent (GET, PUT, DELETE …) and no byte of a response has arrived. 502: the origin did not answer,
+or not with HTTP; 503: no origin is healthy, or all have too many requests; 504: no response in 60 s.
 
 Everything else is set in a configuration file: `altway serve --config FILE`, with `proxy` in its routes
 (docs/configuration.md).")]
@@ -65,40 +66,40 @@ pub(crate) struct Arguments {
     /// The certificate's private key, PEM.
     #[arg(short, long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// Which origin has a request: round-robin, least-requests, hash:client or hash:FIELD.
+    /// Choice of the origin for a request: round-robin, least-requests, hash:client or hash:FIELD.
     #[arg(long, value_name = "HOW", default_value_t = Balance::default())]
     balance: Balance,
-    /// Ask each origin for this path every 5 s; one that fails is given no requests.
+    /// Ask each origin for this path every 5 s; an origin that fails is sent no requests.
     #[arg(long, value_name = "PATH")]
     health: Option<CheckPath>,
-    /// Host of the requests to the origins [default: the host that the client asks for].
+    /// Host field of the requests to the origins [default: the host that the client asks for].
     #[arg(long, value_name = "HOST")]
     host: Option<HostValue>,
-    /// Network of proxies before this one whose word on the client counts; may be given several times.
+    /// Network of proxies before this one that are trusted to name the client; may be given several times.
     #[arg(long, value_name = "NETWORK")]
     trust: Vec<Network>,
-    /// PEM file of the authorities that sign the origins' certificates. Default: the system's.
+    /// PEM file of the authorities that sign the origins' certificates [default: the system's].
     #[arg(long, value_name = "FILE")]
     roots: Option<PathBuf>,
     /// The clients that are offered HTTP/3: learned, surface, threshold, study, h3 or h2 (see altway serve --help).
     #[arg(long, default_value_t = Policy::default())]
     policy: Policy,
-    /// Folder that keeps what is learnt of clients over a restart, under hashes of their addresses; made if
-    /// missing. Default: nothing is kept.
+    /// Folder that keeps what is learnt of clients over a restart, under hashes of their addresses; made if missing
+    /// [default: nothing is kept].
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
-    /// Answer returning clients of HTTP/3 a round trip earlier (0-RTT): GET, HEAD and OPTIONS, which the
-    /// origins see with Early-Data: 1; else 425.
+    /// Answer returning clients of HTTP/3 a round trip earlier (0-RTT): only GET, HEAD and OPTIONS, which the origins
+    /// get with `Early-Data: 1`; others are answered 425.
     #[arg(long)]
     early_data: bool,
-    /// Worker threads. Default: one per core.
+    /// Worker threads [default: one per core].
     #[arg(short = 'n', long)]
     threads: Option<NonZeroUsize>,
     /// Time that a stop waits for requests that are being answered.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
     grace: Duration,
-    /// Let the process reach every file that its user can [default: those that its options name alone, where the
-    /// kernel can see to that (Landlock, Linux 5.19 and later)].
+    /// Let the process reach every file that its user can [default: only files that its options name, where the
+    /// kernel supports that (Landlock, Linux 5.19 and later)].
     #[arg(long, hide_short_help = true)]
     no_sandbox: bool,
     /// Append a line for each request to this file, or - for stderr.
@@ -107,8 +108,8 @@ pub(crate) struct Arguments {
     /// Form of a line of the access log: key-value, json or combined.
     #[arg(long, value_name = "FORMAT", default_value_t = LogFormat::default(), requires = "access_log")]
     access_log_format: LogFormat,
-    /// Admin socket: path of a Unix socket, which only this user may use, or IP:PORT of this machine, which
-    /// everybody on it may use [default: none].
+    /// Admin socket: path of a Unix socket, which only this user can use, or IP:PORT of this machine, which everybody
+    /// on it can use [default: none].
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<altway_admin::Address>,
     /// Print a line of JSON on stdout as soon as the server listens, and another at the end.

@@ -59,45 +59,45 @@ Examples:
   altway serve site --takeover /run/altway/takeover
   altway serve --config /etc/altway/altway.toml
 
-Early data: a request that comes with the first packets can be sent again by whoever sees it. This
-server handles no copy, as each session is good for one resumption; but it knows sessions only as
-long as it runs, and shares them with no other server. What could do harm (POST, PUT, DELETE …) is
-answered 425 (Too Early), and browsers ask again after the handshake.
+Early data: a request that comes with the first packets can be replayed by anybody who sees it. This
+server handles no copy, because each session can be resumed once only. It keeps its sessions in
+memory, and shares them with no other server. Requests that could do harm (POST, PUT, DELETE …) are
+answered 425 (Too Early), and browsers send them again after the handshake.
 
-Policies: who is offered HTTP/3 by the Alt-Svc field
-  learned    clients that it is faster for, by what they and others like them have shown
-  surface    the same by measured times alone; surface:FILE by those of `altway policy fit`
+Policies: the clients that are offered HTTP/3 by the Alt-Svc field
+  learned    those for which it is faster, by measurements of them and of others like them
+  surface    the same by predicted times alone; surface:FILE by those of `altway policy fit`
   study      clients on one side of a line over delay and loss; delay= and loss= set it
   threshold  clients whose path is unknown, far (min RTT) or lossy; rtt= and loss= set the bounds
   h3         everybody
   h2         nobody; clients that were told of HTTP/3 before are told to forget it
 
-A first SIGTERM or Ctrl-C lets requests end, a second ends at once. SIGHUP reads certificate, key
-and OCSP response again; connections go on, and if a file is bad the former ones stay. At its start and at
-SIGHUP it warns of a key that others may read, of a certificate that is expired, not yet valid, or within
-14 days of its end, and of a chain that costs QUIC clients a round trip, and serves all the same. SIGUSR1 opens the access log anew by its name: for
+A first SIGTERM or Ctrl-C lets requests end, a second ends the process at once. SIGHUP reads
+certificate, key and OCSP response again: connections go on, and if a file is bad the former ones
+stay in use. At its start and at SIGHUP the server warns of a key that others can read, of a
+certificate that is expired, not yet valid, or within 14 days of its end, and of a chain that costs
+QUIC clients a round trip; it serves all the same. SIGUSR1 reopens the access log by its name: for
 logrotate, postrotate is `kill -USR1` with the process number.
 
-Every minute a line on stderr sums up what was refused, for each client network.
+Once a minute a line on stderr sums up what was refused, for each client network.
 
 A service manager that names a socket in $NOTIFY_SOCKET, as systemd does, is told when the server listens,
 reloads and stops.
 
-With --takeover the same command line, run again, puts a new process (another version, another
-folder, other options) in the place of the running one. No connection is refused and none breaks: new
-ones are the new server's, those that are there end with the old one, which exits within 2 s and
---grace.
---bind, --port, --threads, --spread, --server-id and --h2c can't change this way; further addresses of
-a file can. If the new server can't run, or ends within 2 s, the old one serves on. At most 3 old ones may be ending at a time.")]
+With --takeover the same command line, run again, replaces the running process by a new one (another
+version, another folder, other options). No connection is refused and none breaks: new connections
+go to the new server, existing ones stay with the old one, which exits within 2 s plus --grace.
+--bind, --port, --threads, --spread, --server-id and --h2c can't change this way; further addresses
+in a configuration file can. If the new server can't run, or ends within 2 s, the old one serves on.
+At most 3 old ones may be ending at a time.")]
 pub(crate) struct Arguments {
-    /// Configuration file (TOML), in place of all options but --admin, --json, --quiet and --verbose: see
-    /// `altway config`.
+    /// Configuration file (TOML), in place of all options except --admin, --json, --quiet and --verbose: see `altway
+    /// config`.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Admin socket: path of a Unix socket, which only this user may use, or IP:PORT of this machine, which everybody
-    /// on it may use. In a browser it shows what the server does; /metrics is for Prometheus; `altway status`,
-    /// `altway explain` and `altway reload` ask it. With --config it takes the place of the file's `admin` [default:
-    /// none].
+    /// Admin socket: path of a Unix socket, which only this user can use, or IP:PORT of this machine, which everybody
+    /// on it can use. In a browser it shows what the server does; Prometheus reads /metrics; `altway status`, `altway
+    /// explain` and `altway reload` connect to it. With --config it replaces `admin` in the file [default: none].
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<altway_admin::Address>,
     /// Print a line of JSON on stdout as soon as the server listens.

@@ -51,15 +51,15 @@ impl Server {
     }
 }
 
-/// Tell what a running server does: connections, responses, offers and their reasons, limits struck, certificates.
+/// Show what a running server does: connections, responses, offers and their reasons, limits reached, certificates.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
   altway status
   altway status --admin 127.0.0.1:2019 --json
 
-A server has an admin socket when it is started with --admin; in a browser its address shows a page of the same, and
-Prometheus takes its /metrics.")]
+A server has an admin socket when it is started with --admin. In a browser its address shows the same as a page, and
+Prometheus reads its /metrics.")]
 pub(crate) struct StatusArguments {
     #[command(flatten)]
     server: Server,
@@ -68,17 +68,17 @@ pub(crate) struct StatusArguments {
     json: bool,
 }
 
-/// Have a running server read its configuration file again, and say what changed.
+/// Make a running server read its configuration file again, and print what changed.
 ///
-/// What began under the former configuration ends under it. A file with faults changes nothing: they are told, and the
-/// exit code is 1.
+/// Requests that began under the former configuration end under it. A file with faults changes nothing: they are
+/// printed, and the exit code is 1.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
   altway config check /etc/altway/altway.toml && altway reload
   altway reload --admin /run/altway/admin.sock
 
-SIGHUP does the same, and writes to the server's log what came of it.")]
+SIGHUP does the same, and writes the result to the server's log.")]
 pub(crate) struct ReloadArguments {
     #[command(flatten)]
     server: Server,

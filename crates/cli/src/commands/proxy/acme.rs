@@ -13,12 +13,12 @@ const USUAL: &str = "*:8443";
 /// Certificates by ACME.
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
-    /// Get a certificate for this host by ACME (Let's Encrypt), and renew it: you agree to the authority's terms of
-    /// service by it. May be given several times. Listens at *:443, and at *:80 for challenges and to lead to https,
-    /// unless --listen says where.
+    /// Get a certificate for this host by ACME (Let's Encrypt), and renew it: by this you agree to the authority's
+    /// terms of service. May be given several times. The server then listens at *:443, and at *:80 for challenges and
+    /// redirects to https, unless --listen says where.
     #[arg(long, value_name = "HOST", conflicts_with = "cert")]
     acme: Vec<SiteName>,
-    /// Address to which the authority may write of what concerns the account.
+    /// Address to which the authority may write about the account.
     #[arg(long, value_name = "EMAIL", requires = "acme")]
     acme_email: Option<Email>,
     /// URL of the authority's ACME directory [default: that of Let's Encrypt].

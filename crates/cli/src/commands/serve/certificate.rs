@@ -18,11 +18,11 @@ pub(super) struct Files {
     /// The certificate's private key, PEM.
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["h2c", "behind_tls_proxy"])]
     key: Option<PathBuf>,
-    /// OCSP response for it, DER, to be stapled while it is valid.
+    /// OCSP response for the certificate, DER, to be stapled while it is valid.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["h2c", "behind_tls_proxy"])]
     ocsp: Option<PathBuf>,
-    /// Ask clients for a certificate of theirs that one of the authorities in this file (PEM) has signed, and answer
-    /// those without 403.
+    /// Require a certificate of each client, signed by one of the authorities in this file (PEM); clients without one
+    /// are answered 403.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["h2c", "behind_tls_proxy"])]
     client_roots: Option<PathBuf>,
     /// List of certificates that these authorities have revoked (CRL), PEM or DER; may be given several

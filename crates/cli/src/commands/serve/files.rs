@@ -13,18 +13,18 @@ pub(super) struct ServedFiles {
     /// tried [default: index.html].
     #[arg(long, value_name = "NAME", hide_short_help = true)]
     index: Vec<String>,
-    /// File of DIR that is answered with 200 where nothing is found: for applications that read the path
-    /// themselves. Requests that browsers mark as no navigation (Sec-Fetch-Mode) are answered 404 all the same.
+    /// File of DIR that is answered with 200 where nothing is found: for applications that read the path themselves.
+    /// Requests that are no navigation by the browser's Sec-Fetch-Mode are answered 404 all the same.
     #[arg(long, value_name = "FILE", value_parser = page)]
     fallback: Option<UrlPath>,
     /// Answer /about with about.html, and redirect /about.html there.
     #[arg(long)]
     clean_urls: bool,
-    /// Show what is in folders without an index: a page, or JSON for those that ask for it.
+    /// List what is in folders without an index: as a page, or as JSON for clients that ask for it.
     #[arg(long)]
     listing: bool,
-    /// Send compressed files that lie beside others, as app.js.br beside app.js, to clients that take them. CODINGS
-    /// are zstd, br and gzip, with commas; without a value: all.
+    /// Send compressed files that are there beside others, as app.js.br beside app.js, to clients that accept them.
+    /// CODINGS are zstd, br and gzip, with commas; without a value: all.
     #[arg(
         long,
         value_name = "CODINGS",
@@ -34,8 +34,8 @@ pub(super) struct ServedFiles {
         value_delimiter = ','
     )]
     precompressed: Vec<Coding>,
-    /// Compress text of 256 bytes to 4 MiB when it is first asked for, and keep it (16 MiB): by which codings,
-    /// where not by br and gzip. zstd takes a build with the feature of that name.
+    /// Compress text of 256 bytes to 4 MiB when it is first asked for, and keep the result (16 MiB). CODINGS are br,
+    /// gzip and zstd, with commas; without a value: br and gzip. zstd needs a build with the feature of that name.
     #[arg(
         long,
         value_name = "CODINGS",
@@ -46,14 +46,14 @@ pub(super) struct ServedFiles {
     )]
     compress: Vec<OnTheFly>,
     /// Cache-Control of files: /a/file, /folder/* or *.ext, and its value, as in '/assets/*=max-age=86400'; may be
-    /// given several times, the first that fits counts.
+    /// given several times, the first that matches counts.
     #[arg(long, value_name = "PATTERN=VALUE", value_parser = cache)]
     cache: Vec<CacheRule>,
     /// A field of every response, as in 'X-Frame-Options: DENY'; may be given several times.
     #[arg(long, value_name = "NAME: VALUE", value_parser = header)]
     header: Vec<HeaderField>,
-    /// File of DIR that a status from 400 on is answered with; may be given several times [default: 404=404.html, if
-    /// it is there].
+    /// File of DIR that is the content of responses with this status, 400 or above; may be given several times
+    /// [default: 404=404.html, if it is there].
     #[arg(long, value_name = "STATUS=FILE", value_parser = error_page, hide_short_help = true)]
     error_page: Vec<ErrorPage>,
 }

@@ -23,7 +23,7 @@ pub(crate) struct Flags {
     /// The folder to serve.
     #[arg(value_name = "DIR", default_value = ".")]
     root: PathBuf,
-    /// Serve files and folders whose names begin with a dot, too [default: of these only /.well-known].
+    /// Serve files and folders whose names begin with a dot as well [default: of these only /.well-known].
     #[arg(long)]
     hidden: bool,
     /// Port number for TCP and UDP; 0: any that is free.
@@ -57,7 +57,7 @@ pub(crate) struct Flags {
     /// (else 421, Misdirected Request). Nobody but the proxy may reach the port.
     #[arg(long)]
     behind_tls_proxy: bool,
-    /// TLS (h2) or clear text (h2c), in a word: for the environment of a container.
+    /// TLS (h2) or clear text (h2c), as one word: for the environment of a container.
     #[arg(
         long,
         value_name = "MODE",
@@ -65,35 +65,36 @@ pub(crate) struct Flags {
         hide_env_values = true
     )]
     run_mode: Option<RunMode>,
-    /// The clients that are offered HTTP/3: learned (by what each client and others like it have shown), surface or
-    /// surface:FILE (by measured times), threshold or threshold:rtt=TIME,loss=SHARE, study or
+    /// The clients that are offered HTTP/3: learned (by measurements of each client and others like it), surface or
+    /// surface:FILE (by predicted times), threshold or threshold:rtt=TIME,loss=SHARE, study or
     /// study:delay=TIME,loss=SHARE, h3 or h2 (all clients).
     #[arg(long, default_value_t = Policy::default())]
     policy: Policy,
-    /// Have browsers report for this share of page views, like 1%, how long the page took: pages that name the script
-    /// /.well-known/altway/beacon.js do. Shows how far the server's timing is off; decides nothing [default: off].
+    /// Share of page views, like 1%, for which browsers report how long the page took. It needs pages that name the
+    /// script /.well-known/altway/beacon.js. It shows how far the server's timing is off, and decides nothing
+    /// [default: off].
     #[arg(long, value_name = "SHARE", conflicts_with_all = ["h2c", "behind_tls_proxy"], value_parser = share)]
     beacon: Option<Ratio>,
     /// Folder that keeps what is learnt of clients over a restart, under hashes of their addresses; made if
     /// missing [default: nothing is kept].
     #[arg(long, value_name = "DIR", conflicts_with = "h2c")]
     state_dir: Option<PathBuf>,
-    /// Congestion control of TCP and QUIC: cubic, reno or bbr [default: the system's of TCP, for QUIC
-    /// too, or cubic where QUIC has no such].
+    /// Congestion control of TCP and QUIC: cubic, reno or bbr [default: that of the system's TCP, for QUIC as well;
+    /// cubic for QUIC if altway does not have it].
     #[arg(long, value_name = "NAME")]
     congestion: Option<Congestion>,
-    /// Congestion control of QUIC, where it is to be another than TCP's [default: as --congestion].
+    /// Congestion control of QUIC, if it should differ from TCP's [default: as --congestion].
     #[arg(long, value_name = "NAME")]
     quic_congestion: Option<Congestion>,
-    /// Packets of QUIC's first congestion window. TCP's is the route's (ip route ... initcwnd).
+    /// Initial congestion window of QUIC, in packets. TCP's is set by the route (ip route ... initcwnd).
     #[arg(long, value_name = "PACKETS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1000))]
     initial_window: u32,
     /// Answer returning clients of HTTP/3 a round trip earlier (0-RTT): off, files, or all (proxied requests too).
-    /// GET, HEAD and OPTIONS only, others are answered 425. Without a value: all.
+    /// Only GET, HEAD and OPTIONS; others are answered 425. Without a value: all.
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_value_t = EarlyData::Files,
           default_missing_value = "all", conflicts_with_all = ["h2c", "behind_tls_proxy"])]
     early_data: EarlyData,
-    /// Send the certificate chain as it is, also to clients that can read it compressed (RFC 8879).
+    /// Send the certificate chain uncompressed, also to clients that support its compression (RFC 8879).
     #[arg(long, conflicts_with_all = ["h2c", "behind_tls_proxy"])]
     no_certificate_compression: bool,
     #[command(flatten)]
@@ -103,7 +104,7 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
     grace: Duration,
     /// Take over from the server that runs with the same PATH, if there is one, and let the next one take over from
-    /// this. PATH is a Unix socket that only this user may use.
+    /// this. PATH is a Unix socket that only this user can use.
     #[arg(long, value_name = "PATH")]
     takeover: Option<PathBuf>,
     /// Go on as this user, by name or number, once the sockets are bound and keys and logs are open: for a start as
@@ -113,12 +114,13 @@ pub(crate) struct Flags {
     /// Go on as this group, by name or number [default: that of --user].
     #[arg(long, value_name = "NAME", requires = "user", hide_short_help = true)]
     group: Option<String>,
-    /// Let the process reach every file that its user can [default: those that its options name alone, where the
-    /// kernel can see to that (Landlock, Linux 5.19 and later)].
+    /// Let the process reach every file that its user can [default: only files that its options name, where the
+    /// kernel supports that (Landlock, Linux 5.19 and later)].
     #[arg(long)]
     no_sandbox: bool,
-    /// Append a line for each request to this file, or - for stderr. A new file is its owner's alone. No request
-    /// waits for it: lines beyond 4 MiB that it doesn't take are dropped, and counted in it [default: no log].
+    /// Append a line for each request to this file, or - for stderr. A new file is readable by its owner only. No
+    /// request waits for the log: when 4 MiB of lines wait, further ones are dropped and counted in it [default: no
+    /// log].
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
     /// Form of a line of the access log: key-value, json or combined (that of Apache and nginx, which has
@@ -126,8 +128,8 @@ pub(crate) struct Flags {
     #[arg(long, value_name = "FORMAT", default_value_t = LogFormat::default(), requires = "access_log")]
     access_log_format: LogFormat,
     /// Append a line of JSON for each page to this file, with what was decided for its client: `altway policy
-    /// evaluate` says from it what other policies would have been worth. No addresses; with --state-dir a client's
-    /// key stays the same over a restart.
+    /// evaluate` estimates from it how other policies would have done. It has no addresses; with --state-dir a
+    /// client's key stays the same over a restart.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["h2c", "behind_tls_proxy"])]
     selection_log: Option<PathBuf>,
     #[command(flatten)]

@@ -23,12 +23,12 @@ pub(crate) struct Limits {
     /// proportions of their defaults, so that they add up to it. Other options override single ones.
     #[arg(long, value_name = "SIZE")]
     max_memory: Option<DataSize>,
-    /// Addresses that count as one client: leading bits of IPv4 and of IPv6. Behind a proxy, which all
-    /// clients share, give the shares below what all may have.
+    /// Addresses that count as one client: leading bits of IPv4 and of IPv6. Behind a proxy all clients share its
+    /// address: then raise the limits below that are for one client.
     #[arg(long, value_name = "BITS,BITS", default_value_t = PrefixLengths::default())]
     client_prefix: PrefixLengths,
-    /// Open connections over TCP, and as many over QUIC; each counts for 56 and 75 KiB. From 90 % on the
-    /// longest idle are closed to make room [default: 10000].
+    /// Open connections over TCP, and as many over QUIC; each counts as 56 KiB, over QUIC 75 KiB. From 90 % on those
+    /// that are idle longest are closed to make room [default: 10000].
     #[arg(long, value_name = "N", hide_short_help = true)]
     max_connections: Option<usize>,
     /// Connections of one client, over TCP and QUIC together [default: an eighth].
@@ -41,54 +41,55 @@ pub(crate) struct Limits {
     #[arg(long, value_name = "N", hide_short_help = true)]
     max_handshakes_per_client: Option<usize>,
     /// Requests in progress; those beyond are answered 503, except the first 4 of each client (fewer if its share is
-    /// smaller). Each costs 1 KiB, and maybe a descriptor [default: 40000].
+    /// smaller). Each costs 1 KiB, and possibly a file descriptor [default: 40000].
     #[arg(long, value_name = "N", hide_short_help = true)]
     max_requests: Option<usize>,
     /// Requests of one client in progress [default: an eighth].
     #[arg(long, value_name = "N", hide_short_help = true)]
     max_requests_per_client: Option<usize>,
-    /// Rate at which requests of one client may come, with how many at once after a pause, as in "200/s, burst 1000";
-    /// per s, min or h, or off. Those that come earlier are answered 429 with Retry-After
-    /// [default: 10000/s, burst 50000; off for loopback addresses].
+    /// Rate at which one client may send requests, and how many at once after a pause, as in "200/s, burst 1000"; per
+    /// s, min or h, or off. Requests beyond that are answered 429 with Retry-After [default: 10000/s, burst 50000;
+    /// off for loopback addresses].
     #[arg(long, value_name = "RATE", hide_short_help = true)]
     requests_per_prefix: Option<RequestLimit>,
     /// Requests at the same time on one connection of HTTP/2 or HTTP/3 [default: 100].
     #[arg(long, value_name = "N", hide_short_help = true)]
     max_concurrent_requests: Option<u32>,
-    /// Bytes of responses that clients don't take and of unfinished heads, over TCP, and of requests that
-    /// nobody reads (also over HTTP/3). Beyond, who holds some gets nothing more until it has taken it [default: 64MiB].
+    /// Bytes of responses that clients don't read and of unfinished heads, over TCP, and of requests that nobody
+    /// reads (also over HTTP/3). Beyond it, a client that holds some is sent nothing more until it has read them
+    /// [default: 64MiB].
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     max_held: Option<DataSize>,
-    /// The same of one client [default: an eighth].
+    /// The same for one client [default: an eighth].
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     max_held_per_client: Option<DataSize>,
-    /// Bytes over QUIC that clients have not acknowledged, that they may send before they are read, and of
-    /// unfinished heads.
-    /// From half of it on a connection gets what its path carries in three round trips [default: 256MiB].
+    /// Bytes over QUIC that clients have not acknowledged, that they may send before anybody reads them, and of
+    /// unfinished heads. From half of it on a connection gets only what its path carries in three round trips
+    /// [default: 256MiB].
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     max_quic_held: Option<DataSize>,
-    /// The same of one client [default: an eighth].
+    /// The same for one client [default: an eighth].
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     max_quic_held_per_client: Option<DataSize>,
     /// Bytes of files that are kept in memory because they are asked for often [default: 48MiB].
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     max_cached: Option<DataSize>,
-    /// Occasions on which QUIC clients must first show their address (Retry; costs them a round trip): always, never,
-    /// or beyond so many unfinished handshakes.
+    /// Occasions on which QUIC clients must first prove their address (Retry, which costs them a round trip): always,
+    /// never, or beyond this number of unfinished handshakes.
     #[arg(long, value_name = "WHEN", default_value_t = Retry::default(), hide_short_help = true)]
     retry: Retry,
     /// Time that a handshake may take [default: 10s].
     #[arg(long, value_name = "TIME", value_parser = duration::parse, hide_short_help = true)]
     handshake_timeout: Option<Duration>,
-    /// Time that the head of a request over HTTP/1.1 may take, and a connection idle before it [default: 30s].
+    /// Time that the head of a request over HTTP/1.1 may take, and that a connection may idle before it [default:
+    /// 30s].
     #[arg(long, value_name = "TIME", value_parser = duration::parse, hide_short_help = true)]
     header_timeout: Option<Duration>,
     /// Time that a connection may idle [default: 1min].
     #[arg(long, value_name = "TIME", value_parser = duration::parse, hide_short_help = true)]
     idle_timeout: Option<Duration>,
-    /// Least rate at which a client may send the content of a request or take that of a response, as in "1kB/s after 10s":
-    /// what moves less in so long is ended [default: 100 bytes a second over
-    /// --idle-timeout].
+    /// Least rate at which a client may send the content of a request or take that of a response, as in "1kB/s after
+    /// 10s": a transfer that moves less in such a time is ended [default: 100 bytes a second over --idle-timeout].
     #[arg(long, value_name = "RATE", hide_short_help = true)]
     slowest: Option<LeastRate>,
 }
