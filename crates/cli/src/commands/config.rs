@@ -27,15 +27,15 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
-    /// Check FILE and what it includes, and tell everything that is wrong, each with file, line and column.
+    /// Check FILE and what it includes, and print everything that is wrong, each with file, line and column.
     ///
-    /// After that, folders, certificates and keys are opened, as a server would do that starts. The exit code is
-    /// 2 if anything is wrong.
+    /// After that, folders, certificates and keys are opened, as by a server that starts. The exit code is 2 if
+    /// anything is wrong.
     Check {
         /// The configuration.
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// Open nothing but the configuration: for a machine that has no keys and folders.
+        /// Open only the configuration: for a machine without its keys and folders.
         #[arg(long)]
         syntax: bool,
     },

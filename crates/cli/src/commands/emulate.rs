@@ -33,10 +33,10 @@ const LOOK_PERIOD: Duration = Duration::from_millis(10);
 
 /// Run a command behind an emulated link.
 ///
-/// COMMAND runs in a network namespace of its own. The far end of the link is a second namespace in which the
-/// command of `--server` runs; without it, and as root, this host. COMMAND finds the address of the server in
-/// $ALTWAY_SERVER, the same as URLs need it in $ALTWAY_HOST, and its own in $ALTWAY_CLIENT. Nothing is left
-/// behind, however the command ends. While it runs, `altway emulate set`, `show` and `reset` change the link.
+/// COMMAND runs in a network namespace of its own. The far end of the link is a second namespace in which the command
+/// of `--server` runs; without it, and as root, this host. COMMAND finds the server's address in $ALTWAY_SERVER, in
+/// the form for URLs in $ALTWAY_HOST, and its own in $ALTWAY_CLIENT. Nothing is left behind, however the command
+/// ends. While it runs, `altway emulate set`, `show` and `reset` change the link.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_long_help = "\
@@ -57,24 +57,24 @@ pub(crate) struct Arguments {
     /// Seed of all that is random: the same seed loses the same packets.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// The topology between COMMAND and the link: nothing (direct), a router that forwards packets
-    /// (router), one whose proxies pass TCP and UDP on (proxied), or nothing, and each end shapes what it sends,
-    /// on its own interface (egress; egress-packets: without TCP's large pieces).
+    /// Topology between COMMAND and the link: direct (nothing between), router (a router that forwards packets),
+    /// proxied (a router whose proxies pass TCP and UDP on), egress (nothing, and each end shapes what it sends on
+    /// its own interface), or egress-packets (the same without TCP's large pieces).
     #[arg(long, value_name = "TOPOLOGY", default_value_t)]
     topology: Topology,
-    /// Port of the server that the proxies pass on, of TCP and of UDP; may be given several times.
+    /// Port of the server to which the proxies pass TCP and UDP on; may be given several times.
     #[arg(long, value_name = "PORT", default_value = "8443")]
     proxy_port: Vec<u16>,
-    /// Give all ends addresses of IPv6, and none of IPv4.
+    /// Give all ends IPv6 addresses, and no IPv4 ones.
     #[arg(long)]
     ipv6: bool,
     /// Largest IP packet in bytes; at least 68, with IPv6 1280.
     #[arg(long, value_name = "BYTES", default_value_t = 1500)]
     mtu: u16,
-    /// TCP congestion control of the namespaces made [default: the host's].
+    /// TCP congestion control in the namespaces [default: the host's].
     #[arg(long, value_name = "NAME")]
     congestion: Option<String>,
-    /// Keep all processors from sleeping, all the time and at full power: the ends wake faster, most of all in a
+    /// Keep all processors from sleeping, all the time and at full power: the ends wake up faster, above all in a
     /// virtual machine. The link's own processor is awake while packets are on their way in any case.
     #[arg(long)]
     keep_awake: bool,
@@ -83,22 +83,22 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "BACKEND", default_value = "auto")]
     backend: Asked,
     /// Run no command, but be the link between two interfaces of this host, until a signal ends it: for a container
-    /// that stands between others, which `altway emulate attach` to it. Each interface is given by its name, or by a
-    /// block of addresses of which it has one: 198.19.1.0/24. With the backend `packet` it is their wire; with
-    /// `netem` it shapes what this host forwards as their router.
+    /// between others, which use `altway emulate attach`. Each interface is given by its name, or by a block of
+    /// addresses of which it has one: 198.19.1.0/24. With the backend `packet` the link connects them like a wire;
+    /// with `netem` it shapes what this host forwards as their router.
     #[arg(long, num_args = 2, value_names = ["CLIENT_SIDE", "SERVER_SIDE"])]
     #[arg(conflicts_with_all = between::WITHOUT)]
     between: Vec<String>,
     #[command(flatten)]
     conditions: Conditions,
-    /// Run this command, through a shell, in a namespace at the far end. All that it starts ends with
-    /// COMMAND, also what puts itself into the background.
+    /// Run this command, through a shell, in a namespace at the far end. All that it starts ends with COMMAND, also
+    /// programs that put themselves into the background.
     #[arg(long, value_name = "COMMAND")]
     server: Option<String>,
-    /// Wait so long after starting the server command before COMMAND starts.
+    /// Time from the start of the server command to the start of COMMAND.
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = duration::parse, requires = "server")]
     server_wait: Duration,
-    /// Print what the link counted as the last line of stderr, in JSON, instead of sentences.
+    /// Print the link's counters in JSON, as the last line of stderr, instead of sentences.
     #[arg(long)]
     json: bool,
     /// The command to run, with its arguments.

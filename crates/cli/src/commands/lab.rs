@@ -67,7 +67,7 @@ enum LabCommand {
 /// `altway lab resume` goes on with it.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
-`altway lab plan list` tells the plans that ship; quick is the default.
+`altway lab plan list` lists the plans that ship; quick is the default.
 
 Examples:
   altway lab run
@@ -79,24 +79,23 @@ struct RunArguments {
     /// The name of a plan that ships, or a TOML file.
     #[arg(default_value = plans::DEFAULT)]
     plan: String,
-    /// Make the run folder in here.
+    /// Folder in which the run folder is made.
     #[arg(long, value_name = "DIR", default_value = RUNS)]
     runs: PathBuf,
     /// Measure these one-way delays in place of the plan's: values, or ranges as in a plan, with
     /// commas between them: '10ms,20ms..100ms by 20ms'.
     #[arg(long, value_name = "DELAYS", value_delimiter = ',')]
     delays: Vec<String>,
-    /// Measure a part of the cells alone, as 2/5; other machines measure the others, and
-    /// `altway lab merge` joins the runs [default: all cells].
+    /// Measure only a part of the cells, as 2/5; other machines measure the others, and `altway lab merge` joins the
+    /// runs [default: all cells].
     #[arg(long, value_name = "PART/PARTS", default_value_t = Shard::WHOLE, hide_default_value = true)]
     shard: Shard,
-    /// Measure the cell next whose winner is least sure: finds where one protocol becomes the
-    /// faster one, with a tenth of the pairs at most.
+    /// Measure next the cell whose winner is least sure: finds where one protocol becomes the faster one, with a
+    /// tenth of the pairs at most.
     #[arg(long, conflicts_with = "shard")]
     adaptive: bool,
-    /// Make so many transfers over slow links at the same time: off, auto or a number. Some are
-    /// made alone as well, and the run says whether that makes a difference [default: as the plan
-    /// says, or off].
+    /// Number of transfers over slow links that are made at the same time: off, auto or a number. Some are made alone
+    /// as well, and the run says whether that makes a difference [default: as the plan says, or off].
     #[arg(long, value_name = "COUNT")]
     side_by_side: Option<SideBySide>,
     /// The backend that moves the packets: auto, tun, packet or netem. `auto` takes the first of these that this
@@ -126,12 +125,12 @@ struct ResumeArguments {
 
 /// Show the results of a run: the newest, if none is named.
 ///
-/// The file is not written.
+/// No file is written.
 #[derive(Debug, clap::Args)]
 struct ShowArguments {
     /// The run folder [default: the newest].
     run: Option<PathBuf>,
-    /// Look for the newest run in here.
+    /// Folder in which the newest run is looked for.
     #[arg(long, value_name = "DIR", default_value = RUNS)]
     runs: PathBuf,
     /// Print the summary as JSON instead of the table.
@@ -141,12 +140,12 @@ struct ShowArguments {
 
 /// Draw the tables, pictures and report of a run again, from its samples alone.
 ///
-/// Without a manifest beside them the report says what it can't tell.
+/// Without a manifest beside them the report says what it can't know.
 #[derive(Debug, clap::Args)]
 struct ReportArguments {
     /// The run folder, or a samples.csv, beside which the report is written.
     run: PathBuf,
-    /// Write samples.parquet too, as is done of itself for runs of 20,000 rows and more.
+    /// Write samples.parquet as well, as is always done for runs of 20,000 rows and more.
     #[arg(long)]
     parquet: bool,
     /// Print the summary as JSON instead of the table.
@@ -156,14 +155,13 @@ struct ReportArguments {
 
 /// Join the runs of a plan's shards into one.
 ///
-/// The run folder that it makes can be reported and resumed like any other: a resume measures what
-/// is missing.
+/// The new run folder can be reported and resumed like any other: a resume measures what is missing.
 #[derive(Debug, clap::Args)]
 struct MergeArguments {
     /// The run folders, each of another shard.
     #[arg(required = true)]
     run: Vec<PathBuf>,
-    /// Make the run folder in here.
+    /// Folder in which the run folder is made.
     #[arg(long, value_name = "DIR", default_value = RUNS)]
     runs: PathBuf,
     /// Print the summary as JSON instead of the table.

@@ -24,9 +24,8 @@ const MAX_ROUNDS: i64 = 10_000;
 
 /// Fetch a URL over one protocol, or over several to compare them, and time every request.
 ///
-/// It never falls back: a request that was answered over another protocol than the one asked for is
-/// an error. A response with any status is an answer; failed connections, time-outs and cut bodies
-/// are errors.
+/// It never falls back to another protocol: a request that was answered over one that was not asked for is an error.
+/// A response with any status is an answer; failed connections, time-outs and truncated bodies are errors.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -41,7 +40,7 @@ pub(crate) struct Arguments {
     /// The protocol: h1, h2 or h3. Several, separated by commas, take turns and are compared.
     #[arg(short, long, value_delimiter = ',', default_value = "h2")]
     protocol: Vec<Protocol>,
-    /// Repeat all of it so many times, each time over new connections.
+    /// Number of rounds, each over new connections.
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=MAX_ROUNDS))]
     rounds: u32,
@@ -54,28 +53,26 @@ pub(crate) struct Arguments {
     /// Requests in all [default: 1].
     #[arg(short = 'n', long, value_name = "N", conflicts_with = "duration")]
     requests: Option<NonZeroU64>,
-    /// Send requests for so long, in place of -n; those in flight at the end are awaited.
+    /// Time during which requests are sent, in place of -n; responses to those in flight at its end are awaited.
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     duration: Option<Duration>,
-    /// Open loop: send so many requests per second, whether earlier ones are answered or not; each
-    /// is timed from its due time [default: closed loop, a request is sent when the one before is
-    /// answered].
+    /// Open loop: send this number of requests per second, whether earlier ones are answered or not; each is timed
+    /// from when it was due [default: closed loop, a request is sent when the one before is answered].
     #[arg(long, value_name = "PER_SECOND")]
     rate: Option<NonZeroU32>,
-    /// Open the connections evenly spaced over so long, instead of all at once: some servers refuse
-    /// connections that come faster than they accept them. Each sends requests from its own
-    /// beginning on.
+    /// Open the connections evenly spaced over this time, instead of all at once: some servers refuse connections
+    /// that come faster than they accept them. Each connection sends requests as soon as it is open.
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     ramp: Option<Duration>,
-    /// HTTP/3: a connection for each request, which leaves with the first packets (0-RTT) where an
-    /// earlier connection brought a session ticket that allows it.
+    /// HTTP/3: a new connection for each request, which is sent with the first packets (0-RTT) where an earlier
+    /// connection got a session ticket that allows it.
     #[arg(long)]
     early_data: bool,
     /// HTTP/3: the version of QUIC, 1 (RFC 9000) or 2 (RFC 9369) [default: 1].
     #[arg(long, value_name = "VERSION")]
     quic_version: Option<Version>,
-    /// Fetch the requests of this JSON file from the URL's origin, each when what it waits for has come: a page with
-    /// its objects, for instance.
+    /// Make the requests in this JSON file to the URL's origin, each when those that it waits for are answered: for
+    /// instance a page with its objects.
     #[arg(long, value_name = "FILE",
           conflicts_with_all = ["connections", "streams", "requests", "duration", "rate", "ramp", "early_data"])]
     visit: Option<PathBuf>,

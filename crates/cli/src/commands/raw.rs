@@ -13,8 +13,8 @@ use clap::Subcommand;
 
 /// Measure TCP, TLS and QUIC without HTTP: what each carries, and what it costs.
 ///
-/// Start a server with `altway raw serve`, send to it with `altway raw send`; `altway raw shares` needs
-/// neither and tells why the figures are what they are.
+/// Start a server with `altway raw serve`, send to it with `altway raw send`; `altway raw shares` needs neither, and
+/// shows where the cost goes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -40,8 +40,7 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Settings of this end")]
 struct TuningArguments {
-    /// Congestion control of what this end sends: cubic, reno or bbr [default: of TCP the system's, of
-    /// QUIC cubic].
+    /// Congestion control of what this end sends: cubic, reno or bbr [default: the system's for TCP, cubic for QUIC].
     #[arg(long, value_name = "NAME")]
     congestion: Option<Congestion>,
     /// QUIC: hand the kernel each datagram by itself, instead of one buffer that it splits (GSO).
@@ -51,11 +50,11 @@ struct TuningArguments {
     /// together (GRO).
     #[arg(long)]
     no_gro: bool,
-    /// QUIC: one datagram a system call, each way; implies --no-gso and --no-gro.
+    /// QUIC: one datagram for each system call, in both directions; implies --no-gso and --no-gro.
     #[arg(long)]
     one_packet: bool,
-    /// QUIC: the largest UDP payload that either end tries, in bytes; 1200 tries none, 1472 fills
-    /// Ethernet over IPv4 [default: what the client's interface carries, over loopback 65507].
+    /// QUIC: the largest UDP payload that either end probes for, in bytes; 1200 probes for none, 1472 fills Ethernet
+    /// over IPv4 [default: what the client's interface carries; 65507 over loopback].
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(1_200..=65_527))]
     mtu: Option<u16>,
 }

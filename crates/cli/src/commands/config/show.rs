@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 
 /// Print the configuration of FILE, or the one that equals options of `altway serve`.
 ///
-/// Keys that differ from their defaults are printed, with included sites in place. Paths of options are made
-/// absolute, so that the text can stand anywhere.
+/// It prints keys that differ from their defaults, and included sites in place. Paths of options are made absolute,
+/// so that the file can be anywhere.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The configuration.

@@ -17,11 +17,11 @@ const ATTEMPT: Duration = Duration::from_secs(5);
 
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Make this host an end of the link that another host is (`--between`), and become COMMAND.
+/// Make this host an end of a link that runs on another host (`--between`), and become COMMAND.
 ///
-/// The interface gets an address of the same block as that of the other end, and its offloads are
-/// switched off, so that every packet is one of the wire. For a container, whose network goes with it:
-/// nothing is put back. Needs CAP_NET_ADMIN.
+/// The interface gets an address in the same block as the other end's, and its offloads are switched off, so that
+/// every packet is as on a wire. This is for a container, whose network ends with it: nothing is restored. Needs
+/// CAP_NET_ADMIN.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:

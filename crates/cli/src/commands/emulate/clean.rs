@@ -4,16 +4,15 @@ use crate::Answer;
 use crate::printer::Printer;
 use anyhow::Result;
 
-/// Take away what emulations left behind whose process was killed, and say what that was.
+/// Remove what killed emulations left behind, and print what that was.
 ///
-/// Links, namespaces, interfaces and proxies go with their process. What can remain are programs
-/// that a command at an end of a link had started, the folders of a lab run's files, the sockets of
-/// `altway emulate set`, and at the interfaces of `--between` offloads that are off and the kernel's
-/// shaping: they are put back to what they were, if they are in the network namespace where this runs.
-/// What belongs to an emulation that runs is left alone.
+/// Links, namespaces, interfaces and proxies end with their process. What can remain are programs that a command at
+/// an end of a link had started, the folders of a lab run's files, the sockets of `altway emulate set`, and, at the
+/// interfaces of `--between`, offloads that are off and the kernel's shaping. These interfaces are restored if they
+/// are in the network namespace where this runs. A running emulation is left alone.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Print what was taken away as JSON.
+    /// Print what was removed as JSON.
     #[arg(long)]
     json: bool,
 }

@@ -17,8 +17,8 @@ pub(super) struct Conditions {
     /// 5ms, down loss gilbert 2% burst 4'.
     #[arg(long, value_name = "SETTINGS")]
     set: Option<Change>,
-    /// Change the link so long after COMMAND was started, in the words of `altway emulate set`; may be given several
-    /// times: --at 3s 'loss 5%, delay 100ms'.
+    /// Change the link at this time after COMMAND was started, in the words of `altway emulate set`; may be given
+    /// several times: --at 3s 'loss 5%, delay 100ms'.
     #[arg(long, num_args = 2, value_names = ["TIME", "SETTINGS"], action = clap::ArgAction::Append)]
     at: Vec<String>,
     /// A name by which `altway emulate set`, `show` and `reset` find this link.
@@ -27,21 +27,20 @@ pub(super) struct Conditions {
     /// Write every packet, as both ends of the link see it, to this pcapng file. Wireshark opens it.
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
-    /// Keep the link to the processor of this number: 1.
+    /// Processor that the link keeps to, by its number: 1.
     #[arg(long, value_name = "CPU")]
     pin_link: Option<usize>,
-    /// Keep COMMAND to the processors of these numbers: 0,2-3.
+    /// Processors that COMMAND keeps to: 0,2-3.
     #[arg(long, value_name = "CPUS")]
     pin_client: Option<Processors>,
-    /// Keep the server command to the processors of these numbers.
+    /// Processors that the server command keeps to.
     #[arg(long, value_name = "CPUS", requires = "server")]
     pin_server: Option<Processors>,
-    /// Keep the link, COMMAND and the server command to processors of their own, as far as there are
-    /// enough.
+    /// Give the link, COMMAND and the server command a processor of their own each, as far as there are enough.
     ///
-    /// Binds what is started here. Other programs are not moved away, for a partition of the
-    /// machine's processors would outlive a killed altway: how often they got in the way is in the
-    /// involuntary context switches that are told at the end.
+    /// This binds what is started here. Other programs are not moved away, because a partition of the machine's
+    /// processors would outlive a killed altway; the involuntary context switches that are printed at the end show
+    /// how often they interfered.
     #[arg(long)]
     isolate: bool,
 }

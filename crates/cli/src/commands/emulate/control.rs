@@ -10,10 +10,10 @@ use serde::Serialize;
 
 /// Change a link while it runs.
 ///
-/// Packets that are in it stay in it. What is not named stays as it was. Give options as those of
-/// `altway emulate`, or words: the name of a setting and its value, several of them separated by commas, with
-/// `up` or `down` before those that are meant for one direction only. Settings are rate, delay, jitter, loss,
-/// duplicate, reorder, corrupt, queue and discipline.
+/// Packets that are in it stay in it, and settings that are not named stay as they are. Give options as those of
+/// `altway emulate`, or words: the name of a setting and its value, several of them separated by commas, with `up` or
+/// `down` before settings for one direction only. Settings are rate, delay, jitter, loss, duplicate, reorder,
+/// corrupt, queue and discipline.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -49,17 +49,17 @@ pub(crate) struct Set {
     words: Vec<String>,
 }
 
-/// Tell how a running link is, and what it did so far.
+/// Show the settings of a running link, and what it has done so far.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Show {
     #[command(flatten)]
     link: Which,
 }
 
-/// Take the shaping of a running link away.
+/// Remove the shaping of a running link.
 ///
-/// The link then has no rate, no delay and no loss, and nothing that its schedule still had in
-/// store. Packets that are in it stay in it.
+/// The link then has no rate, no delay and no loss, and its scheduled changes are dropped. Packets that are in it
+/// stay in it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Reset {
     #[command(flatten)]

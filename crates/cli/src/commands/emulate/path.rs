@@ -57,7 +57,7 @@ macro_rules! one_way {
             #[arg(id = concat!($way, "rate"), long = concat!($way, "rate"), value_name = "RATE",
                 help_heading = $heading, hide_short_help = $hidden)]
             rate: Option<Bandwidth>,
-            /// Bandwidth that changes as a file says: mahimahi's format, or CSV.
+            /// File with a bandwidth that changes: in mahimahi's format, or CSV.
             ///
             /// mahimahi's format is a line with the time in ms for each 1,500 bytes that may pass. CSV
             /// has a header like `time_s,rate_mbit` and a line for each step; the last may be a time and
@@ -81,18 +81,18 @@ macro_rules! one_way {
             jitter: Option<Jitter>,
             /// Packets lost: 1%, "gilbert 1% burst 4", "packets 3 7 10-12".
             ///
-            /// At random; 1 % in bursts of 4 on average; or just these, the first being 1. All numbers of
-            /// the bursts' model: "gilbert p 0.25% r 25% good 0% bad 100%".
+            /// These are: 1 % at random; 1 % in bursts of 4 on average; exactly these packets, counted from 1. All
+            /// parameters of the model of bursts: "gilbert p 0.25% r 25% good 0% bad 100%".
             #[arg(id = concat!($way, "loss"), long = concat!($way, "loss"), value_name = "LOSS",
                 help_heading = $heading, hide_short_help = $hidden)]
             loss: Option<LossModel>,
-            /// Share of packets that come twice: 1%.
+            /// Share of packets that arrive twice: 1%.
             #[arg(id = concat!($way, "duplicate"), long = concat!($way, "duplicate"),
                 value_name = "SHARE", help_heading = $heading, hide_short_help = $hidden)]
             duplicate: Option<Ratio>,
             /// Share of packets out of order: 1%, "1% early 5ms", "1% late 5ms".
             ///
-            /// With the share alone they pass without the delay, and so overtake what is on its way.
+            /// With the share alone they pass without the delay, and so overtake the packets before them.
             #[arg(id = concat!($way, "reorder"), long = concat!($way, "reorder"),
                 value_name = "SHARE", help_heading = $heading, hide_short_help = $hidden)]
             reorder: Option<Reordering>,

@@ -10,11 +10,11 @@ use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Pass TCP connections and UDP datagrams on to another host, both ways and unread.
+/// Pass TCP connections and UDP datagrams on to another host, both ways and unchanged.
 ///
-/// TLS and QUIC go through untouched. A TCP connection ends here and another one begins; QUIC goes
-/// through end to end. Without an ADDRESS it listens on 127.0.0.1, for programs of this host; 0.0.0.0 or
-/// :: open a port to all that reach this host. It runs until Ctrl-C or SIGTERM, and then tells what it passed on.
+/// TLS and QUIC go through untouched. A TCP connection ends here and another one begins; QUIC goes through end to
+/// end. Without an ADDRESS it listens on 127.0.0.1, for programs of this host; 0.0.0.0 or :: open a port to all that
+/// can reach this host. It runs until Ctrl-C or SIGTERM, and then prints what it passed on.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -35,16 +35,16 @@ pub(crate) struct Arguments {
     /// TCP connections at once for each port; more wait.
     #[arg(long, value_name = "N", default_value_t = Limits::default().tcp_connections)]
     tcp_connections: usize,
-    /// End a TCP connection after so long without a byte either way.
+    /// Time without a byte in either direction after which a TCP connection is ended.
     #[arg(long, value_name = "TIME", default_value = "5min", value_parser = duration::parse)]
     tcp_idle: Duration,
-    /// UDP clients at once for each port; one more takes the place of the one silent longest.
+    /// UDP clients at once for each port; one more replaces the one that has been silent longest.
     #[arg(long, value_name = "N", default_value_t = Limits::default().udp_flows)]
     udp_clients: usize,
-    /// Forget a UDP client after so long without a datagram to or from it.
+    /// Time without a datagram in either direction after which a UDP client is forgotten.
     #[arg(long, value_name = "TIME", default_value = "2min", value_parser = duration::parse)]
     udp_idle: Duration,
-    /// Print where it listens, and at the end what it passed on, as one line of JSON each on stdout.
+    /// Print its addresses, and at the end what it passed on, each as one line of JSON on stdout.
     #[arg(long)]
     json: bool,
 }

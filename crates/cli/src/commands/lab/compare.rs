@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 
 /// Compare two runs, or two topologies (servers, clients, …) of one.
 ///
-/// Says who is faster where in each, how the lead and the crossover change from A to B, and which part
-/// of the time explains that. With --by, each value that the run has is held against the plan's first.
-/// Compared are the cells that both have; the others are named.
+/// Shows which protocol is faster where in each, how the lead and the crossover change from A to B, and which part of
+/// the time explains that. With --by, each value of the axis is compared with the plan's first. Only cells that both
+/// have are compared; the others are named.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
-Two runs whose cells differ in nothing but what stands around the link (topology, server, client,
+Two runs whose cells differ only in what surrounds the link (topology, server, client,
 congestion control, first window, connection, queue) are compared over that difference.
 
 Examples:
@@ -24,7 +24,7 @@ Examples:
   altway lab compare runs/20261122-100000-delay-sweep results/reference/environments.csv
   altway lab compare theirs.csv ours/summary.csv")]
 pub(crate) struct Arguments {
-    /// The run folder of A; if B is a CSV file of figures, A may be one too.
+    /// The run folder of A; if B is a CSV file of figures, A may be one as well.
     a: PathBuf,
     /// The run folder of B, or a CSV file of reference figures (docs/data/reference.md).
     #[arg(conflicts_with = "by")]

@@ -7,10 +7,10 @@ use altway_lab::{Deposit, Error};
 use anyhow::Result;
 use std::path::PathBuf;
 
-/// Pack a run into one archive with all that others need to check, repeat and cite it.
+/// Pack a run into one archive, with all that others need to check, repeat and cite it.
 ///
-/// Beside the run folder's files: README, data dictionary, schemas, licence, CITATION.cff, the description of an
-/// RO-Crate, and checksums. The same run gives the same bytes.
+/// It holds the run folder's files, a README, a data dictionary, schemas, the licence, CITATION.cff, the description
+/// of an RO-Crate, and checksums. The same run gives the same bytes.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -26,7 +26,7 @@ pub(super) struct Arguments {
     /// The licence of the data, by its SPDX identifier.
     #[arg(long, value_name = "SPDX", default_value = "CC-BY-4.0", value_parser = spdx)]
     license: String,
-    /// The title of the data [default: made of the plan's name].
+    /// The title of the data [default: made from the plan's name].
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
     /// The archive [default: RUN.tar.gz in this folder].

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 
 /// Count how often a protocol differs from itself: whether intervals can be believed.
 ///
-/// The null arm of a run measures its first protocol twice. Its difference is 0, so of 95 % intervals
-/// one in 20 at most should leave 0 out. Exits with 1 when luck does not explain the count: then no
-/// verdict of these runs is to be believed before the cause is found.
+/// The null arm of a run measures its first protocol twice. Its true difference is 0, so at most one in 20 of the 95
+/// % intervals should exclude 0. The exit code is 1 when chance does not explain the count: then don't trust any
+/// verdict of these runs before the cause is found.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -22,7 +22,7 @@ Examples:
 pub(crate) struct Arguments {
     /// The run folders [default: the newest].
     run: Vec<PathBuf>,
-    /// Look for the newest run in here.
+    /// Folder in which the newest run is looked for.
     #[arg(long, value_name = "DIR", default_value = RUNS)]
     runs: PathBuf,
     /// Print the counts as JSON.

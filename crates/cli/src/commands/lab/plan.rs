@@ -41,7 +41,7 @@ enum PlanCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Print the text of a plan that ships, to begin one's own with.
+    /// Print the text of a plan that ships, as a start for your own.
     Print {
         /// The plan's name.
         plan: String,

@@ -12,13 +12,13 @@ use std::time::Duration;
 
 /// Follow a run from another terminal.
 ///
-/// The run is only read, so watching changes nothing. It ends when the run is complete; Ctrl-C ends the
-/// watching, not the run.
+/// The run is only read, so watching changes nothing. It ends when the run is complete; Ctrl-C ends only the
+/// watching.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The run folder [default: the newest].
     run: Option<PathBuf>,
-    /// Look for the newest run in here.
+    /// Folder in which the newest run is looked for.
     #[arg(long, value_name = "DIR", default_value = RUNS)]
     runs: PathBuf,
     /// Time between two looks.

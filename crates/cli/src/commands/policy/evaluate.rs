@@ -18,13 +18,14 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use timing::Timing;
 
-/// Say from a server's selection log what its policy was worth and what others would have been, with intervals.
+/// Estimate from a server's selection log how its policy did and how others would have done, with intervals.
 ///
 /// Chance decides for the clients of the hold-out (`--policy learned`), and the log has the probability of each
-/// decision. From that follows what all would have taken under h2, under h3 and under any other policy: by weights
-/// (SNIPS), and by what a surface predicts and the weights correct (doubly robust). Who was told is compared, not who
-/// came; a client's first visit shows what it had been told before. Nothing is asked of the server. Where the site has
-/// a beacon, it is also told how far the server's times are from those of browsers.
+/// decision. From these follows how long pages would have taken under h2, under h3 and under any other policy: by
+/// weights (SNIPS), and by the predictions of a surface, corrected by the weights (doubly robust). Clients are
+/// compared by what they were told, whether they followed or not; a client's first visit shows the effect of what it
+/// had been told before. The server is not asked. Where the site has a beacon, the result also says how far the
+/// server's times are from those of browsers.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -36,8 +37,8 @@ pub(crate) struct Arguments {
     /// Files that `altway serve --selection-log FILE` wrote.
     #[arg(value_name = "LOG", required = true)]
     logs: Vec<PathBuf>,
-    /// Policies to ask beside h2 and h3: surface, surface:FILE or FILE, learned, threshold:…, study:…; may be given
-    /// several times.
+    /// Policies to evaluate beside h2 and h3: surface, surface:FILE or FILE, learned, threshold:…, study:…; may be
+    /// given several times.
     #[arg(long, value_name = "POLICY")]
     policy: Vec<Asked>,
     /// The surface by which times are predicted [default: the one that ships].

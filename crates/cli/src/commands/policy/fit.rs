@@ -20,8 +20,9 @@ use text::Summary;
 ///
 /// The coefficients are those with the least squares of ln(T3/T2) and, with less weight, of ln T2, over all cells of
 /// the runs: rates, delays, losses, sizes, pages, new and open connections, and one limit over QUIC for each class of
-/// clients. The file states the congestion controls of the cells; times under others are those of the formulas. Left out are cells that the form does not know: without a rate limit, behind proxies, with other
-/// links or servers, small objects beside a large one, returning visitors.
+/// clients. The file names the congestion controls of the cells; for others it has only the formulas. Cells that the
+/// form does not cover are left out: without a rate limit, behind proxies, with other links or servers, small objects
+/// beside a large one, returning visitors.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Coefficients that the runs leave open are named, and nothing is written. Measure what determines them, or --keep
@@ -40,7 +41,7 @@ pub(crate) struct Arguments {
     /// Run folders.
     #[arg(required = true)]
     run: Vec<PathBuf>,
-    /// Write the surface here.
+    /// File for the surface.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Begin with the surface of a file instead of the one that ships.
@@ -52,7 +53,7 @@ pub(crate) struct Arguments {
     /// Parts that cells are split into, each of which is predicted by a fit to the others.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = RangedU64ValueParser::<usize>::new().range(2..=100))]
     folds: usize,
-    /// Draw the residuals as SVG.
+    /// File for a picture of the residuals, as SVG.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Print coefficients and residuals as JSON instead of tables.

@@ -16,8 +16,8 @@ use std::str::FromStr;
 
 /// Draw how much faster a surface predicts HTTP/3 or HTTP/2 to be, over rate and delay.
 ///
-/// In each cell stands how much more time HTTP/2 takes than HTTP/3, in per cent, and who is faster: 3 for
-/// HTTP/3, 2 for HTTP/2, = within ±3 %. Below the map it is said if nothing was measured with that congestion control.
+/// Each cell says how much more time HTTP/2 takes than HTTP/3, in per cent, and which is faster: 3 for HTTP/3, 2 for
+/// HTTP/2, = within ±3 %. A line below the map says if nothing was measured with that congestion control.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -30,13 +30,13 @@ pub(crate) struct Arguments {
     /// wrote.
     #[arg(value_name = "MODEL|FILE", default_value = "surface")]
     model: String,
-    /// Bytes that are loaded.
+    /// Bytes to load.
     #[arg(long, value_name = "SIZE", default_value = "1MB")]
     size: DataSize,
-    /// Load them as a page, a document of 20 KB that names many objects; else as one object.
+    /// Load them as a page, that is a document of 20 KB that names many objects; else as one object.
     #[arg(long)]
     page: bool,
-    /// Use a connection that is open already; else a new one, without early data.
+    /// Use an open connection; else a new one, without early data.
     #[arg(long)]
     warm: bool,
     /// Share of packets that the path loses.
@@ -45,10 +45,10 @@ pub(crate) struct Arguments {
     /// Class of the client: its browser and platform.
     #[arg(long, value_name = "CLASS", default_value = "chromium-linux")]
     class: ClientClass,
-    /// Congestion control: cubic, reno or bbr; two of them: of TCP, of QUIC.
+    /// Congestion control: cubic, reno or bbr; or two: of TCP, of QUIC.
     #[arg(long, value_name = "NAME[,NAME]", default_value = "cubic")]
     congestion: Controls,
-    /// Draw the map as SVG, too.
+    /// File for the map as SVG, in addition.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Print the cells as JSON instead of the map.

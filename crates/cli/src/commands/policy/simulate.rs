@@ -23,10 +23,10 @@ use std::sync::{Mutex, PoisonError};
 /// Simulate weeks of visits to a site under one policy after the other, and say what each costs.
 ///
 /// Populations of clients visit in virtual time. Clients differ in browser, network and distance, keep their
-/// browser's Alt-Svc cache, and come again. All policies meet the same clients, visits and noise. Regret is a
-/// page's time beyond that of the protocol that was the better one for it: nobody has 0, for one entry serves
-/// small pages and large ones. The population is invented, and the times follow a model that was fitted to the
-/// lab's transfers: where real transfers say otherwise, they are right.
+/// browser's Alt-Svc cache, and come again. All policies meet the same clients, visits and noise. Regret is the time
+/// that a page took beyond that of the better protocol for it: no policy reaches 0, because one entry serves small
+/// pages and large ones. The populations are invented, and the times follow a model that was fitted to the lab's
+/// transfers: where real transfers disagree, they are right.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
     /// Visits a day of the median client, above 0.
     #[arg(long, value_name = "NUMBER", default_value = "0.4", value_parser = visits)]
     visits: f64,
-    /// Seeds of the worlds, with commas; results are means over them.
+    /// Seeds of the simulations, with commas; results are means over them.
     #[arg(
         long,
         value_name = "NUMBER",
@@ -70,7 +70,7 @@ pub(crate) struct Arguments {
     /// Clients that the server remembers at most.
     #[arg(long, value_name = "N", default_value_t = 131_072, value_parser = RangedU64ValueParser::<usize>::new().range(1_024..=16_777_216))]
     remembered: usize,
-    /// Write the selection log that the server would write, of a single run, for `altway policy evaluate`.
+    /// File for the selection log that the server would write, of a single simulation, for `altway policy evaluate`.
     #[arg(long, value_name = "FILE")]
     selection_log: Option<PathBuf>,
     /// Print the results as JSON instead of the tables.

@@ -16,10 +16,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Transfer bytes to or from `altway raw serve` and tell what it cost both ends.
+/// Transfer bytes to or from `altway raw serve`, and print what that cost both ends.
 ///
-/// Each transport has one connection, its transfers one after the other. A transfer is over when
-/// the other end has said that it has all; the handshake is not in its time.
+/// Each transport has one connection, its transfers one after the other. A transfer is over when the other end has
+/// confirmed that it has all bytes; its time does not include the handshake.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -30,13 +30,13 @@ Examples:
       sh -c 'altway raw send $ALTWAY_SERVER --insecure --size 2MB'
 
 The columns:
-  control    congestion control of the end that sends more; transports compare only under the same
+  control    congestion control of the end that sends more; compare transports only under the same one
   MB/s       10^6 bytes of payload a second, both directions together
   CPU s/GB   seconds of processor time of each end's thread for 10^9 bytes. Over loopback the kernel
              handles what arrives in the sender's time, so compare the sum of both ends
   calls/MB   system calls of each end's loop for 10^6 bytes: recv, send, recvmmsg, sendmsg, ppoll
   packets    sent by both ends. TCP counts segments with payload before the device cuts them
-  again      of them retransmissions; over QUIC packets declared lost, whose content is sent again
+  again      those of them that are retransmissions; over QUIC packets declared lost, whose content is sent again
   RTT        smoothed, and in brackets the smallest, of the end that sends more
 
 Exit code: 0 when all transports were measured, 1 when some failed, 2 when none could be.")]
@@ -47,7 +47,7 @@ pub(crate) struct Arguments {
     /// The transport.
     #[arg(long, value_enum, default_value_t = OverArgument::All)]
     over: OverArgument,
-    /// Bytes of payload of one transfer in each direction that it has.
+    /// Bytes of payload of one transfer, in each of its directions.
     #[arg(short, long, default_value = "100MB")]
     size: DataSize,
     /// The end that sends: up (this end), down (the server) or both at the same time.
@@ -56,14 +56,13 @@ pub(crate) struct Arguments {
     /// Transfers, one after the other.
     #[arg(short = 'n', long, value_name = "N", default_value = "1")]
     requests: NonZeroU64,
-    /// Request and response: send so many bytes first; the server answers with SIZE bytes once it
-    /// has them.
+    /// Size of a request: send this number of bytes first; the server answers with SIZE bytes once it has them.
     #[arg(long, value_name = "SIZE", conflicts_with = "direction")]
     request_size: Option<DataSize>,
-    /// Have both ends compare every byte with what it should be; their processor time includes that.
+    /// Let both ends check every byte; their processor time includes that.
     #[arg(long)]
     verify: bool,
-    /// Time without a byte either way after which a transfer is given up.
+    /// Time without a byte in either direction after which a transfer is given up.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse)]
     timeout: Duration,
     /// Trust only the certificate authorities in this PEM file [default: the system's].

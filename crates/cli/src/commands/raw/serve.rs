@@ -12,8 +12,8 @@ use std::path::PathBuf;
 
 /// Answer `altway raw send` over TCP, TLS and QUIC, all on one port number.
 ///
-/// Without --cert and --key it uses the certificate of altway's own authority, made when missing.
-/// Whoever reaches the port can have any amount of data sent: open it to the measuring client alone.
+/// Without --cert and --key it uses a certificate of altway's own authority, which is made if missing. Whoever
+/// reaches the port can make the server send any amount of data: open it to the measuring client only.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -21,8 +21,8 @@ Examples:
   altway raw serve --bind 127.0.0.1 --port 9000
   altway raw serve --no-gso --mtu 1200
 
-It runs until Ctrl-C. What is switched off here is off for what this end sends and receives; give
-`altway raw send` the same options to have it off at both ends. --mtu bounds both ends, given to either.")]
+It runs until Ctrl-C. Options hold for what this end sends and receives; give
+`altway raw send` the same options to change both ends. --mtu bounds both ends, given to either.")]
 pub(crate) struct Arguments {
     /// Port number for TCP and UDP; 0: any that is free.
     #[arg(short, long, default_value_t = DEFAULT_PORT)]

@@ -7,11 +7,10 @@ use altway_units::DataSize;
 use anyhow::Result;
 use std::num::NonZeroUsize;
 
-/// Tell where the cost of TCP, TLS and QUIC goes, by switching off one thing after the other.
+/// Show where the cost of TCP, TLS and QUIC goes, by switching off one thing after the other.
 ///
-/// Servers and clients run within this process over loopback, on ports that nobody else knows. Every
-/// round measures every variant once, in turn; what is compared is compared within its round. Leave
-/// the machine alone meanwhile.
+/// Servers and clients run within this process over loopback, on ports that nobody else knows. Every round measures
+/// every variant once, in turn; variants are compared within a round. Run nothing else on the machine meanwhile.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -27,9 +26,9 @@ How each share of a transport's processor time, both ends together, is found:
                 counts as copies or protocol
   protocol      what is left: TCP or UDP and IP in the kernel, TLS or QUIC in the program
 
-A share has the 95 % interval of its median over the rounds. It is told only where that lies between 0 and
+A share has the 95 % interval of its median over the rounds. It is shown only where that lies between 0 and
 100 %, and copies and system calls only where both fit into the time that the kernel was seen to take; else
-it is not separable here, and the reason stands below the table.
+it is not separable here, and the reason is given below the table.
 
 Batches are shown by the variants: no GSO, no GRO, one packet a call. So is the size of packets, which
 decides how often the cost of a packet is paid.")]
@@ -40,7 +39,7 @@ pub(crate) struct Arguments {
     /// The end that sends: up (the client), down (the server) or both at the same time.
     #[arg(short, long, default_value = "down", value_name = "up|down|both")]
     direction: Direction,
-    /// Transfers of each variant; with fewer than 6 no share has an interval, and none is told.
+    /// Transfers of each variant; with fewer than 6 no share has an interval, and none is shown.
     #[arg(short, long, value_name = "N", default_value_t = SharesOptions::default().rounds)]
     rounds: NonZeroUsize,
     /// Print the figures as JSON.
