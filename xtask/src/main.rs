@@ -52,13 +52,13 @@ enum Chore {
     Fuzz(fuzz::Fuzz),
     /// Run tests of the crates with `unsafe` that a server links, under AddressSanitizer.
     Sanitize,
-    /// Run what threads do without locks in every order that there may be, by loom.
+    /// Run lock-free code in every order that threads may take, by loom.
     Loom,
     /// Compare altway's answers to a table of requests with those of nginx, Caddy and static-web-server.
     Answers(answers::Answers),
     /// Attack a server as hostile clients do, and check what it costs others; on a quiet machine.
     Attack(attack::Attack),
-    /// Have a server bear much for long: reloads, uploads, many files; on a quiet machine.
+    /// Run long trials of a server: reloads, uploads, many files; on a quiet machine.
     Endure(endure::Endure),
     /// Build a static binary and, where there is Docker, the container image around it (docker/).
     Image,

@@ -1,5 +1,5 @@
-//! An HTTP server for programs of yours: HTTP/1.1, HTTP/2 and HTTP/3 on one port number, and for each
-//! client the protocol that suits its path. An axum program runs on it unchanged.
+//! An HTTP server for your own programs: HTTP/1.1, HTTP/2 and HTTP/3 on one port number, where each client is
+//! offered the protocol that loads fastest on its network path. An axum program runs on it unchanged.
 //!
 //! ```no_run
 //! use altway_serve::{Identity, Options, serve};
@@ -13,46 +13,59 @@
 //! }
 //! ```
 //!
+//! The crate is not published yet; a program depends on it by path or by git:
+//!
+//! ```toml
+//! [dependencies]
+//! altway-serve = { path = "../altway/crates/serve" }
+//! axum = "0.8"
+//! tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
+//! ```
+//!
+//! Without a certificate at hand, [`certs`] makes one for `localhost`, signed by a local authority. The examples use
+//! it: `cargo run -p altway-serve --example json`, then `curl -k https://localhost:8443/counters/visits`.
+//!
 //! # Where handlers run
-//! With [`serve`] in the runtime in which the server is awaited, each request as a task of its own:
-//! `tokio::spawn`, `tokio::time`, `block_in_place` and pooled clients of databases work as under
-//! `axum::serve`. The server's worker threads ([`Options::threads`]) carry connections, TLS and protocols; a
-//! request costs two changes of thread more. When its client goes away or takes it back, the handler's
+//! With [`serve`], handlers run in the runtime in which the server is awaited, each request as a task of its own:
+//! `tokio::spawn`, `tokio::time`, `block_in_place` and connection pools of databases work as under
+//! `axum::serve`. The server's worker threads ([`Options::threads`]) handle connections, TLS and protocols; each
+//! request crosses from thread to thread twice. When its client disconnects or cancels it, the handler's
 //! future, or the body that it returned, is dropped.
 //!
-//! With [`Server::run`] and [`Site::service`] on the worker threads themselves, each of which has a
-//! current-thread runtime: no change of thread, and futures need not be `Send`; but what blocks holds up
-//! every connection of its worker, and there is no `block_in_place`. It is for handlers that do little but
-//! compute.
+//! With [`Server::run`] and [`Site::service`], handlers run on the worker threads themselves, each of which has a
+//! current-thread runtime. No request crosses threads, and futures need not be `Send`. But a handler that blocks holds
+//! up every connection of its worker, and there is no `block_in_place`. This is meant for handlers that only compute.
 //!
-//! Services are cloned once for each worker thread and from there once for each request; they need not be
+//! Services are cloned once for each worker thread, and that clone once for each request; they need not be
 //! `Sync`.
 //!
 //! # Without a framework
-//! [`Router`] leads requests to async functions and tower services by method and path, and refuses what is registered
-//! twice. The example `file_store` stores and shows files with it. axum's own router needs none of it.
+//! [`Router`] passes requests to async functions and tower services by method and path. A route that is registered
+//! twice is an error. The example `file_store` stores and serves files with it. Programs with axum's router don't need
+//! it.
 //!
-//! # What a request brings
-//! - URI, method and fields as they were sent, the version of the protocol that it came over. Over HTTP/1.1 the
-//!   URI is the path, over HTTP/2 and HTTP/3 it has scheme and authority, as under hyper. Host is there over
-//!   every protocol: HTTP/2 and HTTP/3 have it derived from the authority where the client left it out.
-//! - [`Peer`] in its extensions. `Router::into_make_service_with_connect_info::<SocketAddr>()` makes axum's
+//! # Contents of a request
+//! - URI, method and fields as they were sent, and the version of the protocol. Over HTTP/1.1 the
+//!   URI is the path; over HTTP/2 and HTTP/3 it has scheme and authority, as in hyper. Host is there over
+//!   every protocol: over HTTP/2 and HTTP/3 it is made from the authority if the client left it out.
+//! - The extension [`Peer`]. `Router::into_make_service_with_connect_info::<SocketAddr>()` makes axum's
 //!   `ConnectInfo<SocketAddr>` work, with [`serve`] and [`Site::service`] alike.
-//! - [`EarlyHints`] in its extensions, to send 103 responses ahead of the response (HTTP/2 and HTTP/3), and other
-//!   interim responses that its client has asked for (over every protocol).
-//! - [`EarlyData`] in its extensions where it came before the TLS handshake was done ([`Options::early_data`]).
-//! - [`ClientCertificate`] in its extensions where its client has shown one that was asked for
+//! - The extension [`EarlyHints`], to send 103 responses ahead of the response (HTTP/2 and HTTP/3), and other
+//!   interim responses that the client has asked for (over every protocol).
+//! - The extension [`EarlyData`], if the request came before the TLS handshake was done ([`Options::early_data`]).
+//! - The extension [`ClientCertificate`], if the client was asked for a certificate and has shown one
 //!   ([`Certificates::with_client_auth`]).
-//! - [`Upgrade`] in its extensions where it asks for a WebSocket.
-//! - [`PathParameters`] in its extensions where a [`Router`] has led it somewhere.
-//! - A [`RequestBody`], which its client sends no faster than it is read.
+//! - The extension [`Upgrade`], if the request asks for a WebSocket.
+//! - The extension [`PathParameters`], if a [`Router`] has matched the request.
+//! - A [`RequestBody`], which the client can send no faster than it is read.
 //!
-//! Responses get Date, Server, Content-Length where the length is known, and Alt-Svc. A panic of a handler
-//! is answered 500, and so is an interim status that no [`Upgrade`] has given.
+//! Responses get Date, Server, Alt-Svc, and Content-Length where the length is known. A panic in a handler
+//! is answered 500, and so is an interim status without an [`Upgrade`].
 //!
 //! # WebSockets
-//! Over HTTP/1.1 (RFC 6455), HTTP/2 (RFC 8441) and HTTP/3 (RFC 9220) by the same handler. The feature `axum` brings
-//! the module `ws` with an extractor that has the habits of axum's own, which works with hyper's upgrades alone:
+//! The same handler serves WebSockets over HTTP/1.1 (RFC 6455), HTTP/2 (RFC 8441) and HTTP/3 (RFC 9220). axum's own
+//! extractor works with hyper's upgrades only; the feature `axum` adds the module `ws` with an extractor of the same
+//! form:
 //!
 //! ```
 //! # #[cfg(feature = "axum")]
@@ -72,13 +85,13 @@
 //! # }
 //! ```
 //! Without axum, [`Upgrade`] gives a [`Tunnel`] of bytes. A WebSocket counts as a request in progress as long as it
-//! lasts, and ends when no byte has moved for [`Limits::idle_timeout`].
+//! is open, and ends when no byte has moved for [`Limits::idle_timeout`].
 //!
 //! # Limits
-//! [`Options::limits`] bounds what clients may cost, all together and each: connections, handshakes, requests,
-//! bytes in memory, time without progress. Limits of a body's size and of a handler's time are the
-//! application's: `DefaultBodyLimit` and tower-http's layers work as they do elsewhere. A response's body is
-//! asked for no more than 64 KiB, and one frame, ahead of its client.
+//! [`Options::limits`] bounds what clients may cost, each of them and all together: connections, handshakes, requests,
+//! bytes in memory, time without progress. Limits of a body's size and of a handler's time are up to the
+//! application: `DefaultBodyLimit` and tower-http's layers work as they do elsewhere. A response's body is
+//! polled at most 64 KiB and one frame ahead of what its client has received.
 //!
 //! # Graceful stop
 //! ```no_run
@@ -87,20 +100,20 @@
 //! altway_serve::serve(app, options).with_graceful_shutdown(stop).await
 //! # }
 //! ```
-//! Clients are told to go (GOAWAY), running requests are answered, and what lasts longer than
-//! [`Options::shutdown_grace`] is cut off; then the future resolves. To drop the future stops the server as
-//! well. [`Options::takeover`] has another process replace this one without a refused connection.
+//! Connections get a GOAWAY, running requests are answered, and what lasts longer than
+//! [`Options::shutdown_grace`] is cut off; then the future resolves. Dropping the future stops the server as
+//! well. With [`Options::takeover`] another process can replace this one without a refused connection.
 //!
 //! # TLS
-//! [`Identity`] is a certificate and its key from PEM files; [`Certificates`] are several, of which each client
-//! is shown the one for the name that it asks for; [`certs`] makes a local authority and certificates
-//! of it; a [`ReloadHandle`] replaces them, and the site, while connections go on. [`Options::clear_text`] is for
-//! servers behind a proxy: HTTP/1.1 and HTTP/2, no HTTP/3.
+//! [`Identity`] is a certificate and its key from PEM files. [`Certificates`] holds several, and each client
+//! is shown the one for the name that it asks for. [`certs`] makes a local authority and certificates
+//! signed by it. A [`ReloadHandle`] replaces certificates, and the site, while connections go on.
+//! [`Options::clear_text`] is for servers behind a proxy: HTTP/1.1 and HTTP/2, no HTTP/3.
 //!
 //! # Policy
-//! Clients come over TCP. Which of them are offered HTTP/3 (`Alt-Svc`, RFC 7838) is decided by
-//! [`Options::policy`], by default from what was learnt of each client's path, over TCP and QUIC, and of clients
-//! like it. [`Options::state`] keeps that over a restart; [`Options::model`] takes a model of the program's own.
+//! A client's first connection is over TCP. [`Options::policy`] decides which clients are offered HTTP/3 (`Alt-Svc`,
+//! RFC 7838), by default from what was learnt of each client's path, over TCP and QUIC, and of similar clients.
+//! [`Options::state`] keeps that over a restart; [`Options::model`] takes a model of your own.
 //!
 //! ```
 //! use altway_serve::{Options, Policy};
@@ -111,10 +124,10 @@
 //! # Ok::<(), altway_serve::InvalidPolicy>(())
 //! ```
 //!
-//! # Files, and a server of one's own
-//! [`Site::files`] serves a directory; [`Files`] does beside other routes. [`FilesOptions`] says how: index, fallback,
-//! listing, compressed forms, Cache-Control by path. [`Server::bind`] does everything that
-//! can fail for the operator's reasons, [`Server::run`] serves until it is told to stop:
+//! # Files, and a server in a thread
+//! [`Site::files`] serves a directory; [`Files`] does so beside other routes. [`FilesOptions`] sets index, fallback,
+//! listing, compressed forms, and Cache-Control by path. [`Server::bind`] does everything that
+//! can fail because of its options or the system; [`Server::run`] serves until it is told to stop:
 //!
 //! ```
 //! use altway_serve::{Bind, Options, Security, Server, Site, certs, stop_channel};
@@ -135,9 +148,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The engines stand elsewhere: hyper for HTTP/1.1, `altway-http2`, `altway-http3`; what is known of clients,
-//! and what follows from it, is the affair of [`select`]. Every request can be logged as one line by an
-//! [`AccessLog`].
+//! # Other crates
+//! The protocols are in other crates: hyper for HTTP/1.1, `altway-http2` and `altway-http3`. [`select`] decides
+//! which protocol a client is offered. An [`AccessLog`] writes a line for each request.
 
 mod accept;
 mod cert_compression;
