@@ -11,14 +11,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// The certificates of a server. A client is shown one that is for the name that it asks for (Server Name
-/// Indication, RFC 6066 section 3): by the names of the certificate itself, where `*.example.org` stands for
-/// one label (RFC 9525 section 6.3). Of several for the same name it is the first that the client can verify,
-/// those with ECDSA keys before others, as their handshakes cost the server least.
+/// The certificates of a server. A client is shown one for the name that it asks for (Server Name Indication,
+/// RFC 6066 section 3), by the names in the certificate, where `*.example.org` stands for one label
+/// (RFC 9525 section 6.3). Of several for the same name, it is the first that the client can verify; those with ECDSA
+/// keys come before others, because their handshakes cost the server least.
 ///
-/// A client that asks for no name, or for one that no certificate is for, is shown the first certificate,
-/// unless [`strict`](Self::strict) is set. One that asks for a name that is [awaited](Self::awaiting) is shown none
-/// until there is one.
+/// A client that asks for no name, or for one that no certificate is for, is shown the first certificate, unless
+/// [`strict`](Self::strict) is set. A client that asks for an [awaited](Self::awaiting) name is shown none until
+/// there is one.
 #[derive(Debug, Clone, Default)]
 pub struct Certificates {
     /// The default is the first.
@@ -29,8 +29,8 @@ pub struct Certificates {
     on_demand: Option<Arc<dyn OnDemand>>,
 }
 
-/// Names whose certificates are got when a client asks for them. Called on the server's threads, within handshakes: it
-/// must not wait.
+/// A source of certificates that are obtained when a client first asks for their names. It is called on the server's
+/// threads, within handshakes, and must not block.
 pub trait OnDemand: fmt::Debug + Send + Sync {
     /// A handshake asks for a name, in lower case, that no certificate is for. `true`: it may have one on demand, and the
     /// handshake is ended; `false`: it is shown the default, if there is one.
@@ -48,14 +48,14 @@ impl From<Identity> for Certificates {
 }
 
 impl Certificates {
-    /// The certificate that clients are shown who ask for no name that another one is for.
+    /// The certificate for clients that ask for no name, or for one that no other certificate is for.
     #[must_use]
     pub fn new(default: Identity) -> Self {
         Self::default().with(default)
     }
 
-    /// Adds a name whose certificate is yet to come: handshakes of clients that ask for it are ended, where it has
-    /// none, rather than shown that of another site.
+    /// Adds a name whose certificate is still to be obtained: until there is one, handshakes of clients that ask for
+    /// it fail, rather than show another site's certificate.
     #[must_use]
     pub fn awaiting(mut self, name: &str) -> Self {
         let name = name.to_ascii_lowercase().into_boxed_str();
@@ -63,8 +63,8 @@ impl Certificates {
         self
     }
 
-    /// Sets the observer of clients that ask for a name without a certificate: `on_demand` may get one for it. Until it
-    /// is there, and added here, their handshakes are ended.
+    /// Sets the observer of clients that ask for a name without a certificate: `on_demand` may obtain one for it.
+    /// Until that certificate has been added here, their handshakes fail.
     #[must_use]
     pub fn on_demand(mut self, on_demand: Arc<dyn OnDemand>) -> Self {
         self.on_demand = Some(on_demand);
@@ -90,23 +90,25 @@ impl Certificates {
         self
     }
 
-    /// Ends handshakes of clients that ask for no name, or for one that no certificate is for, instead of
-    /// showing them the default. Whoever connects by address is refused by it. Default: they are shown it.
+    /// Ends handshakes of clients that ask for no name, or for one that no certificate is for, instead of showing
+    /// them the default. So clients that connect by address are refused. Default: they are shown the default
+    /// certificate.
     #[must_use]
     pub fn strict(mut self) -> Self {
         self.strict = true;
         self
     }
 
-    /// Asks clients that connect to one of these names for a certificate of theirs, or for none where the
-    /// [others](Self::with_other_client_auth) are asked. A name is a host name, `*.` and one, which stands for one
-    /// label more, or an address as URIs write it; the host of a request counts as such a name, too.
+    /// Asks clients that connect to one of these names for a certificate of theirs by `auth`, or with `None` for no
+    /// certificate, even where [others](Self::with_other_client_auth) are asked. A name is a host name; `*.` and a
+    /// host name, which stands for one more label; or an address as in URIs. The host of a request counts as such a
+    /// name as well.
     ///
     /// A request whose host asks for another certificate than the name that its client connected to, or that came in
-    /// clear text, is answered 421 (Misdirected Request). One without a certificate that the roots have signed is
-    /// answered 403, unless that is [optional](ClientAuth::optional). A certificate that no root of any name has
-    /// signed ends the handshake. A session that is resumed has the certificate that it began with, which is looked
-    /// at again.
+    /// clear text, is answered 421 (Misdirected Request). A request without a certificate signed by the roots is
+    /// answered 403, unless the certificate is [optional](ClientAuth::optional). A certificate that no root of any
+    /// name has signed ends the handshake. A resumed session has the certificate that it began with, which is checked
+    /// again.
     #[must_use]
     pub fn with_client_auth<N: AsRef<str>>(
         mut self,

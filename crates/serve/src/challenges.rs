@@ -26,7 +26,7 @@ pub(crate) const ALPN: &[u8] = b"acme-tls/1";
 /// The media type of an answer (RFC 8555 section 8.3).
 const TYPE: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
-/// The answers to challenges that a server gives at the moment. Clones are the same answers.
+/// The answers that a server gives to the challenges of certificate authorities. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Challenges(Arc<RwLock<Answers>>);
 
@@ -42,10 +42,10 @@ struct Answers {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidChallenge {
-    /// The answers are as many as there may be.
+    /// There are as many answers as allowed.
     #[error("there are {} answers to challenges already", Challenges::MAX)]
     TooMany,
-    /// The token has characters that none has (RFC 8555 section 8.1).
+    /// The token has characters that are not allowed (RFC 8555 section 8.1).
     #[error("the token of a challenge is not base64url")]
     Token,
     /// The certificate and its key can't be used.
@@ -64,7 +64,7 @@ impl Challenges {
     /// (`http-01`).
     ///
     /// # Errors
-    /// The token is none, or there are [`MAX`](Self::MAX) already.
+    /// The token is not valid, or there are [`MAX`](Self::MAX) answers already.
     pub fn answer_http(&self, token: &str, authorization: &str) -> Result<(), InvalidChallenge> {
         let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
         let is_short = token.len().max(authorization.len()) <= Self::MAX_BYTES;
@@ -97,12 +97,12 @@ impl Challenges {
         self.change(|answers| insert(&mut answers.tls, name, certified))
     }
 
-    /// Takes the answer for a token away.
+    /// Removes the answer for a token.
     pub fn remove_http(&self, token: &str) {
         self.change(|answers| drop(answers.http.remove(token)));
     }
 
-    /// Takes the certificate for a name away.
+    /// Removes the certificate for a name.
     pub fn remove_tls(&self, name: &str) {
         let name = name.to_ascii_lowercase();
         self.change(|answers| drop(answers.tls.remove(name.as_str())));

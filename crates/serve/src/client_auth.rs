@@ -27,7 +27,7 @@ const MAX_SUBJECT: usize = 512;
 /// The beginning of every piece of PEM (RFC 7468 section 2).
 const BEGIN: &[u8] = b"-----BEGIN ";
 
-/// A demand to a site's clients: a certificate that one of these roots has signed. Clones are the same.
+/// The demand that a site's clients show a certificate signed by one of these roots. Clones share it.
 #[derive(Debug, Clone)]
 pub struct ClientAuth(Arc<Demand>);
 
@@ -38,8 +38,8 @@ struct Demand {
     is_required: bool,
 }
 
-/// The certificate by which a client has shown who it is. Found in a request's extensions where its site asks for
-/// one ([`ClientAuth`]) and the client has one that the site's roots have signed. Clones are the same.
+/// The certificate with which a client has authenticated itself. It is in a request's extensions if the site asks for
+/// one ([`ClientAuth`]) and the client has shown one signed by the site's roots. Clones share it.
 #[derive(Debug, Clone)]
 pub struct ClientCertificate(Arc<Shown>);
 
@@ -63,8 +63,8 @@ impl ClientAuth {
     /// Reads the roots from a PEM file. Requests of clients without a certificate are answered 403.
     ///
     /// # Errors
-    /// [`Error::ReadPem`]: the file can't be read. [`Error::ClientRoot`]: it isn't PEM, or holds no certificate that can be a
-    /// root.
+    /// [`Error::ReadPem`]: the file can't be read. [`Error::ClientRoot`]: it isn't PEM, or contains no certificate
+    /// that can be a root.
     pub fn from_pem_file(roots: &Path) -> Result<Self, Error> {
         let path = || roots.to_path_buf();
         let no_root = |source| Error::ClientRoot {
@@ -93,12 +93,13 @@ impl ClientAuth {
         })))
     }
 
-    /// Looks certificates up in these files of lists of revoked ones (RFC 5280 section 5), PEM or DER. Of each authority on a
-    /// certificate's way to a root there must be a list that is in its time: of one without, no certificate is good. No file:
-    /// no list is looked at.
+    /// Checks certificates against these files of revocation lists (RFC 5280 section 5), PEM or DER. Each authority
+    /// between a certificate and its root must have a list that is currently valid; certificates of an authority
+    /// without one are refused. With no file, revocation is not checked.
     ///
     /// # Errors
-    /// [`Error::ReadPem`]: a file can't be read. [`Error::Revocation`]: it holds no list, or one that can't be understood.
+    /// [`Error::ReadPem`]: a file can't be read. [`Error::Revocation`]: it contains no list, or one that can't be
+    /// parsed.
     pub fn with_revocation(self, files: &[PathBuf]) -> Result<Self, Error> {
         if files.is_empty() {
             return Ok(self);
@@ -190,8 +191,8 @@ impl ClientCertificate {
         }))
     }
 
-    /// Returns the certificate's subject, like `CN=alice, O=Example`: 512 bytes at most. Its characters are its
-    /// issuer's choice.
+    /// Returns the certificate's subject, like `CN=alice, O=Example`: 512 bytes at most. It can have any characters
+    /// that its issuer chose.
     #[must_use]
     pub fn subject(&self) -> &str {
         &self.0.subject

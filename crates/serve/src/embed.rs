@@ -32,18 +32,17 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tower_service::Service;
 
-/// Serves `app` over all three protocols inside the program's own Tokio runtime. `app` is whatever
-/// `axum::serve` takes: a `Router`, a `MethodRouter`, or what their `into_make_service` and
+/// Serves `app` over all three protocols inside the program's own Tokio runtime. `app` is anything that `axum::serve`
+/// takes: a `Router`, a `MethodRouter`, or what their `into_make_service` and
 /// `into_make_service_with_connect_info::<SocketAddr>` return; or another [`App`].
 ///
-/// Handlers and the bodies that they return run as tasks of the runtime in which the server is
-/// awaited, current-thread or multi-threaded: `tokio::spawn`, `tokio::time`, `block_in_place` and
-/// clients of databases work as their author expects. The server's [`Options::threads`] carry
-/// connections, TLS and protocols only. When a client goes away or takes its request back, the
-/// handler's future is dropped; a body is asked for no more than 64 KiB ahead of its client.
+/// Handlers and the bodies that they return run as tasks of the runtime in which the server is awaited,
+/// current-thread or multi-threaded: `tokio::spawn`, `tokio::time`, `block_in_place` and clients of databases work as
+/// usual. The server's [`Options::threads`] handle connections, TLS and protocols only. When a client disconnects or
+/// cancels its request, the handler's future is dropped; a body is polled at most 64 KiB ahead of its client.
 ///
-/// The sockets are bound at once, so that clients wait from here on; an error shows when the server is
-/// awaited. [`Options::site`] is not looked at.
+/// The sockets are bound at once, so clients can connect from here on, and wait; an error is returned when the server
+/// is awaited. [`Options::site`] is ignored.
 ///
 /// ```no_run
 /// # async fn run(identity: altway_serve::Identity) -> Result<(), altway_serve::Error> {
@@ -78,8 +77,8 @@ pub struct Serve {
 }
 
 impl Serve {
-    /// Lets the server stop gracefully once `signal` completes: connections end after their running
-    /// requests, those that last are cut off after [`Options::shutdown_grace`].
+    /// Stops the server gracefully when `signal` completes: connections end after their running requests; those that
+    /// last longer than [`Options::shutdown_grace`] are cut off.
     pub fn with_graceful_shutdown<F>(self, signal: F) -> WithGracefulShutdown<F>
     where
         F: Future<Output = ()> + Send + 'static,
@@ -97,14 +96,14 @@ impl Serve {
         self.bound.as_ref().ok().map(Server::local_addr)
     }
 
-    /// Replaces the certificates while the server runs, or the application by a [`Site`]; `None` when the
-    /// server could not be bound.
+    /// A handle that replaces the certificates while the server runs, or the application by a [`Site`]; `None` when
+    /// the server could not be bound.
     #[must_use]
     pub fn reload_handle(&self) -> Option<ReloadHandle> {
         self.bound.as_ref().ok().map(Server::reload_handle)
     }
 
-    /// Looks at the server while it runs; `None` when it could not be bound.
+    /// A monitor of the running server; `None` when it could not be bound.
     #[must_use]
     pub fn monitor(&self) -> Option<Monitor> {
         self.bound.as_ref().ok().map(Server::monitor)
@@ -135,8 +134,7 @@ impl Serve {
     }
 }
 
-/// Resolves when the server has ended. To drop the future stops the server gracefully, in the
-/// background.
+/// Resolves when the server has ended. Dropping the future stops the server gracefully, in the background.
 ///
 /// # Errors
 /// The errors of [`Server::bind`] and [`Server::run`]; [`Error::NoRuntime`].

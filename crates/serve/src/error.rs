@@ -5,8 +5,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Reasons for which the server can't run, or a certificate can't be had. Whatever clients do is no
-/// error of the server: it closes their connection, and goes on.
+/// Reasons why the server can't run, or a certificate can't be used. What clients do is never an error of the server:
+/// it closes their connection and goes on.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -155,7 +155,7 @@ pub enum Error {
         /// The key's file.
         path: PathBuf,
     },
-    /// [`Options::limits`](crate::Options::limits) under which nobody could be served.
+    /// [`Options::limits`](crate::Options::limits) under which no client could be served.
     #[error(transparent)]
     Limits(#[from] crate::InvalidLimits),
     /// The file at the path of a takeover is no socket; it is left alone.
@@ -314,8 +314,7 @@ pub enum Error {
         /// The response's `nextUpdate`.
         until: String,
     },
-    /// A site of several has another site of several among its own
-    /// ([`Site::dispatched`](crate::Site::dispatched)).
+    /// A site made by [`Site::dispatched`](crate::Site::dispatched) has another such site among its own.
     #[error("a site that is chosen among several cannot itself be one of several")]
     NestedDispatch,
     /// TLS can't be set up.
@@ -324,10 +323,10 @@ pub enum Error {
     /// HTTP/3 can't be set up.
     #[error("cannot set up HTTP/3")]
     Http3(#[from] altway_http3::Error),
-    /// The event loop of a worker or of the acceptor can't be made, or has broken.
+    /// The event loop of a worker or of the acceptor can't be created, or has failed.
     #[error("a worker cannot go on")]
     Worker(#[source] io::Error),
-    /// A defect of ours ended the acceptor, or workers more often than they are started again
+    /// A defect of this crate ended the acceptor, or ended workers more often than they are restarted
     /// ([`Server::run`](crate::Server::run)).
     #[error("a worker panicked; this is a defect of altway")]
     WorkerPanicked,
@@ -339,7 +338,7 @@ pub enum Error {
         /// The time since the stop: the grace and what is allowed beyond it.
         waited: std::time::Duration,
     },
-    /// The user has no home, so no place for certificates.
+    /// The user has no home folder, so there is no place for certificates.
     #[error("found no data directory for certificates: neither XDG_DATA_HOME nor HOME is set")]
     NoDataDirectory,
     /// A certificate store's file or directory can't be used.
@@ -392,7 +391,7 @@ pub enum Error {
     /// A certificate can't be made.
     #[error("cannot make a certificate")]
     Generate(#[source] BoxError),
-    /// The place in which this system keeps its trusted authorities is unknown to altway.
+    /// altway does not know where this system keeps its trusted authorities.
     #[error("this system's trust store is unknown (neither Debian's nor Fedora's)")]
     UnknownTrustStore,
     /// The command that rebuilds the trust store failed.

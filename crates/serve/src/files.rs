@@ -60,12 +60,11 @@ use validators::{Traits, Validators};
 /// Says what a browser asks for something for, and tells the fallback's requests from others.
 const SEC_FETCH_MODE: HeaderValue = HeaderValue::from_static("sec-fetch-mode");
 
-/// The files of a directory as a tower service, to be served beside other things: for instance as
-/// the fallback of an axum `Router`. Where files are all that is served, [`Site::files`] is faster.
+/// The files of a directory as a tower service, to be served beside other routes: for instance as the fallback of an
+/// axum `Router`. Where only files are served, [`Site::files`] is faster.
 ///
-/// Answers GET, HEAD and OPTIONS; knows index pages, ranges and conditions (RFC 9110 sections 13
-/// and 14). Reads on the thread that polls it; folders are listed, and files
-/// compressed, on a thread of its own.
+/// It answers GET, HEAD and OPTIONS, with index pages, ranges and conditions (RFC 9110 sections 13 and 14). It reads
+/// files on the thread that polls it; it lists folders and compresses files on a thread of its own.
 ///
 /// [`Site::files`]: crate::Site::files
 #[derive(Debug, Clone)]
@@ -77,17 +76,17 @@ pub struct Files {
 }
 
 impl Files {
-    /// Files as [`FilesOptions::default`] has them. Nothing outside of `root` is ever read. What is hidden in it
-    /// (names that begin with a dot, at any depth) is answered as if it were not there, but for
-    /// `/.well-known` (RFC 8615).
+    /// Opens a directory, to be served with [`FilesOptions::default`]. Nothing outside of `root` is ever read. Hidden
+    /// names in it (those that begin with a dot, at any depth) are treated as missing, except `/.well-known`
+    /// (RFC 8615).
     ///
     /// # Errors
-    /// `root` is missing, closed to us, or no directory.
+    /// `root` is missing, can't be opened, or is no directory.
     pub fn open(root: impl AsRef<Path>) -> Result<Self, Error> {
         Self::open_with(root, FilesOptions::default())
     }
 
-    /// Files that are served as `options` say.
+    /// Opens a directory, to be served with `options`.
     ///
     /// # Errors
     /// As [`open`](Self::open); also when the options are invalid ([`FilesOptions::check`]), or the fallback is

@@ -48,7 +48,7 @@ impl Identity {
     /// the same file.
     ///
     /// # Errors
-    /// A file can't be read, isn't PEM, lacks what it should hold, or the two don't belong together.
+    /// A file can't be read, isn't PEM, lacks what it should contain, or the two don't belong together.
     pub fn from_pem_files(certificate: &Path, key: &Path) -> Result<Self, Error> {
         let (text, key_file) = read(key)?;
         let identity = Self::from_pem(certificate, key, &text)?;
@@ -58,11 +58,11 @@ impl Identity {
         })
     }
 
-    /// Reads a chain (leaf first) from a PEM file, and takes a key (PKCS #8, SEC1 or PKCS #1) in PEM that does
-    /// not stand in a file. `key`: what errors call it.
+    /// Reads a chain (leaf first) from a PEM file, and takes a key (PKCS #8, SEC1 or PKCS #1) in PEM that is not in a
+    /// file. `key` is its name in errors.
     ///
     /// # Errors
-    /// The file can't be read, one of them isn't PEM or lacks what it should hold, or the two don't belong
+    /// The file can't be read, one of them isn't PEM or lacks what it should contain, or the two don't belong
     /// together.
     pub fn from_pem(certificate: &Path, key: &Path, text: &[u8]) -> Result<Self, Error> {
         let chain = read_chain(certificate)?;
@@ -87,10 +87,9 @@ impl Identity {
         })
     }
 
-    /// Returns the faults that its operator should mend, though it can be used: the key, if others
-    /// could read its file when that was read, each certificate of the chain that at `now` is
-    /// expired, not yet valid, or within 14 days of its end, and a chain that costs QUIC clients a round
-    /// trip. Parses the chain each time.
+    /// Returns faults that the operator should fix although the identity can be used: a key whose file others could
+    /// read, certificates of the chain that at `now` are expired, not yet valid, or within 14 days of their end, and
+    /// a chain that costs QUIC clients a round trip. Parses the chain each time.
     #[must_use]
     pub fn warnings(&self, now: SystemTime) -> Vec<IdentityWarning> {
         let now = OffsetDateTime::from(now);
@@ -107,15 +106,14 @@ impl Identity {
         key.chain(dates).chain(length).collect()
     }
 
-    /// Staples the OCSP response (DER) that a file holds: clients that ask for it (RFC 6066
-    /// section 8) get it with the certificate, until the response's time is over (`nextUpdate`);
-    /// from then on they get the certificate alone.
+    /// Staples the OCSP response (DER) in a file: clients that ask for it (RFC 6066 section 8) get it with the
+    /// certificate, until the response expires (`nextUpdate`); from then on they get the certificate alone.
     ///
     /// The response's signature is left to clients to verify.
     ///
     /// # Errors
-    /// The file can't be read or is no OCSP response; it is for another certificate than the first
-    /// of the chain, doesn't call it good, or its time is over already.
+    /// The file can't be read or is no OCSP response; it is for another certificate than the first of the chain,
+    /// doesn't say that it is good, or has expired already.
     pub fn with_ocsp_file(mut self, path: &Path) -> Result<Self, Error> {
         let bare = &self.certified;
         let leaf = bare.end_entity_cert().map_err(Error::tls)?;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// Receives the secrets of every connection, in the terms of the NSS key log format.
+/// A receiver of the secrets of every connection, in the terms of the NSS key log format.
 pub trait KeyLog: fmt::Debug + Send + Sync {
     /// Takes one secret: its label, the random bytes of the connection's ClientHello, the secret itself.
     /// Called in the middle of handshakes, on the worker's thread: it should not block.

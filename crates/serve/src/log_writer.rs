@@ -12,8 +12,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Bytes of lines that wait for one log at most, those that are being written included: 4 MiB, some
-/// 15,000 lines of an access log. Its buffers grow by doubling, to twice as much.
+/// The most bytes of lines that wait for one log, those that are being written included: 4 MiB, about 15,000 lines of
+/// an access log. Its buffers grow by doubling, to at most twice as much.
 pub const LOG_QUEUE_BYTES: usize = 4 << 20;
 
 /// A buffer that has grown beyond this in a jam is given back after it.
@@ -22,7 +22,7 @@ const KEPT_BYTES: usize = 256 << 10;
 /// A queue of whole lines, and the thread that writes them. Clones share it. Lines that wait when the
 /// last clone is dropped are still written while the process lives; see [`drain`](Self::drain).
 ///
-/// Costs a thread, and up to [`LOG_QUEUE_BYTES`] of memory while the writer doesn't take them.
+/// It costs a thread, and up to [`LOG_QUEUE_BYTES`] of memory while the writer is slow.
 #[derive(Clone)]
 pub struct LogWriter(Arc<Handle>);
 
@@ -94,7 +94,7 @@ impl LogWriter {
         Ok(Self(Arc::new(Handle(queue))))
     }
 
-    /// Queues whole lines, without waiting for anything that reads or stores them.
+    /// Queues whole lines, without waiting until they are written.
     ///
     /// # Errors
     /// The queue has no room for them: they are dropped, and counted.
@@ -147,7 +147,7 @@ impl LogWriter {
         self.0.0.state().format
     }
 
-    /// Waits until everything queued is written, `limit` at most; whether it is.
+    /// Waits until everything queued is written, for at most `limit`; returns true if it is.
     pub fn drain(&self, limit: Duration) -> bool {
         let queue = &self.0.0;
         let deadline = Instant::now() + limit;

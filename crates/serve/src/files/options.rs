@@ -6,8 +6,9 @@ use super::path;
 use super::rules::HeaderRule;
 use http::StatusCode;
 
-/// Options of the files of a folder, for [`Files`](crate::Files) and [`Site::files_with`](crate::Site::files_with)
-/// alike. Made by [`default`](Self::default), then changed field by field.
+/// Options for serving the files of a folder, with [`Files`](crate::Files) or
+/// [`Site::files_with`](crate::Site::files_with). They are made by [`default`](Self::default), then changed field by
+/// field.
 ///
 /// ```
 /// use altway_serve::{FilesOptions, HeaderRule, Site};
@@ -24,41 +25,39 @@ use http::StatusCode;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct FilesOptions {
-    /// Names of the files that a folder is answered with: the first that is there. Default `index.html`.
+    /// Names of index files: a folder is answered with the first that exists. Default `index.html`.
     pub index: Vec<String>,
-    /// Serves files and folders whose names begin with a dot. Default: they are answered as if they were
-    /// missing, but for `/.well-known` (RFC 8615).
+    /// Serves files and folders whose names begin with a dot. Default: they are treated as missing, except
+    /// `/.well-known` (RFC 8615).
     pub hidden: bool,
-    /// A file beneath the root that is answered with 200 where nothing is found: the page of an application
-    /// that reads the path itself. Requests that a browser marks as something else than a navigation
-    /// (`Sec-Fetch-Mode`), such as one of a script that is missing, are answered 404 all the same. Default:
-    /// none.
+    /// A file beneath the root that is answered with 200 where nothing is found: the page of an application that
+    /// reads the path itself. Requests that are no navigation by the browser's `Sec-Fetch-Mode`, such as one for a
+    /// script that is missing, are answered 404 all the same. Default: none.
     pub fallback: Option<String>,
     /// Answers `/about` with `about.html` where there is no file `about`, and redirects `/about.html` to
     /// `/about` and `/sub/index.html` to `/sub/` (308). Default: off.
     pub clean_urls: bool,
-    /// Files beneath the root that statuses from 400 to 599 are answered with; of several for a status the first
-    /// counts. One that is not there is as if it were not named. Default: `404.html` for 404.
+    /// Files beneath the root that are the content of responses with statuses from 400 to 599; of several for a
+    /// status the first counts. A file that does not exist is ignored. Default: `404.html` for 404.
     pub error_pages: Vec<(u16, String)>,
-    /// Answers a folder without an index with what is in it: a page, or JSON for those that ask for it (Accept).
-    /// Hidden files are left out, unless they are [served](Self::hidden), and so is what leads out of the root.
-    /// At most 10,000 entries are shown, and it is said where there are more. Default: off.
+    /// Answers a folder without an index with a list of what is in it: a page, or JSON for clients that ask for it
+    /// (Accept). Hidden files are left out, unless they are [served](Self::hidden), and so are links that lead out of
+    /// the root. At most 10,000 entries are shown, and the list says if there are more. Default: off.
     pub listing: bool,
-    /// Compressed forms that lie beside their sources, as `app.js.br` beside `app.js`, and are sent to clients
-    /// that take them. One that is older than its source is passed over. Each costs a look at the file system
-    /// a second for each file that is asked for. Default: none.
+    /// Compressed forms that are beside their sources, as `app.js.br` beside `app.js`, and are sent to clients that
+    /// accept them. A form that is older than its source is ignored. Each coding costs one check of the file system
+    /// per second for each file that is asked for. Default: none.
     pub precompressed: Vec<ContentCoding>,
-    /// Codings by which text, and what is like text, is compressed when it is first asked for: br, gzip, and with the feature
-    /// `zstd` of this crate zstd. Files of 256 bytes to
-    /// 4 MiB, on a thread of its own. What was made is kept, in [`COMPRESSED_BYTES`](Self::COMPRESSED_BYTES) at
-    /// most, as long as its file doesn't change. Requests for ranges, files whose Cache-Control says
-    /// `no-transform`, and what there is no room or time for are answered with the file as it is. Default: none.
+    /// Codings with which text, and formats like text, are compressed when a file is first asked for: br, gzip, and
+    /// with the feature `zstd` of this crate zstd. It compresses files of 256 bytes to 4 MiB, on a thread of its own.
+    /// Results are kept, in [`COMPRESSED_BYTES`](Self::COMPRESSED_BYTES) at most, as long as their files don't
+    /// change. Requests for ranges, files whose Cache-Control says `no-transform`, and what there is no room or time
+    /// for are answered with the file as it is. Default: none.
     ///
-    /// Safe for files, which are the same for everybody. What BREACH finds out is a secret in a page that also
-    /// holds what an attacker has sent: a matter of dynamic content.
+    /// This is safe for files, which are the same for everybody: the attack BREACH reveals secrets in pages that also
+    /// contain text sent by the attacker, so it concerns dynamic content.
     pub compress: Vec<ContentCoding>,
-    /// Fields of responses; of rules that give the same field, the last one that matches counts. Default:
-    /// none.
+    /// Fields of responses; of several rules for the same field, the last that matches counts. Default: none.
     pub headers: Vec<HeaderRule>,
 }
 
@@ -78,7 +77,7 @@ impl Default for FilesOptions {
     }
 }
 
-/// Reasons for which options of files can't be used.
+/// Reasons why options for files can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidFilesOptions {
@@ -95,7 +94,7 @@ pub enum InvalidFilesOptions {
         "this build compresses nothing by {0} when it is asked for: expected br or gzip, or a build with the feature {0}"
     )]
     Compress(ContentCoding),
-    /// The status is no error's, and so has no page.
+    /// The status is not that of an error, so it has no page.
     #[error("status {0} has no error page: expected one from 400 to 599")]
     Status(u16),
     /// A pattern is a whole path, the beginning of one, or the end of a file name.
@@ -112,14 +111,14 @@ pub enum InvalidFilesOptions {
         /// The value that was given.
         value: String,
     },
-    /// The field says what the server alone knows.
+    /// Only the server knows the value of this field.
     #[error("the field {0} is the server's own")]
     Reserved(String),
 }
 
 impl FilesOptions {
-    /// Memory that [`compress`](Self::compress) takes at most for what it keeps, in bytes, beside what
-    /// [`Limits`](crate::Limits) bounds.
+    /// The most memory in bytes that [`compress`](Self::compress) uses for its results; [`Limits`](crate::Limits)
+    /// does not include it.
     pub const COMPRESSED_BYTES: u64 = compress::MAX_BYTES as u64;
 
     /// Checks what the types alone don't.
