@@ -44,9 +44,9 @@ const REQUEST_RATE: RequestRate = match RequestRate::per_second(10_000, 50_000) 
     None => unreachable!(),
 };
 
-/// Bounds of what clients may cost. All are of one worker; those that say "of one client" are of the
-/// addresses that share a prefix ([`client_prefix`](Self::client_prefix)), over TCP and QUIC together.
-/// A client that comes up against its share costs the others nothing.
+/// Bounds of what clients may cost. All are for one worker; those "of one client" are for the addresses that share a
+/// prefix ([`client_prefix`](Self::client_prefix)), over TCP and QUIC together. A client that reaches its share takes
+/// nothing from the others.
 ///
 /// What the fields bound adds up to a worker's memory. With the defaults: 10,000 TCP connections of
 /// 56 KiB (547 MiB) and 10,000 QUIC connections of 75 KiB (732 MiB), 2,500 handshakes of 26 KiB more
@@ -54,7 +54,7 @@ const REQUEST_RATE: RequestRate = match RequestRate::per_second(10_000, 50_000) 
 /// bytes of files (48 MiB): 1,749 MiB. [`for_memory`](Self::for_memory) derives all of these fields from
 /// the sum. Connections that idle hold less than half of what they count for.
 ///
-/// Heads of requests that have not arrived whole are in the sum: over TCP they count as held bytes, twice over
+/// Heads of requests that have not arrived completely are in the sum: over TCP they count as held bytes, twice over
 /// HTTP/1.1, where two parsers keep them; over QUIC they count as held bytes of QUIC beyond 8 KiB a connection.
 ///
 /// Not in the sum: datagrams of QUIC of which a stream keeps a byte each, up to 32 KiB a stream, which a client
@@ -69,12 +69,12 @@ pub struct Limits {
     /// at once. An idle connection costs 24 KiB over TCP with TLS and HTTP/2, 27 KiB over QUIC. Default
     /// 10,000.
     pub max_connections: usize,
-    /// Connections of one client, TCP and QUIC together. A TCP connection beyond is closed before TLS, a
-    /// QUIC connection is refused. From half of it on, or of
-    /// [`max_handshakes_per_client`](Self::max_handshakes_per_client), a client of QUIC has to show its
-    /// address first (Retry), so that nobody can use up the share of another with forged packets. Unless that is all
-    /// of them, never more than eight times those that are left, as with `max_requests_per_client`. Default `None`: an
-    /// eighth of `max_connections`, 1,250; behind a proxy, whose address all clients have, it should be as large as
+    /// Connections of one client, TCP and QUIC together. A TCP connection beyond that is closed before TLS, a QUIC
+    /// connection is refused. From half of it on, or of
+    /// [`max_handshakes_per_client`](Self::max_handshakes_per_client), a client of QUIC has to prove its address
+    /// first (Retry), so that nobody can use up another's share with forged packets. Unless that is all of them,
+    /// never more than eight times those that are left, as with `max_requests_per_client`. Default `None`: an eighth
+    /// of `max_connections`, 1,250; behind a proxy, whose address all clients share, it should be as large as
     /// `max_connections`.
     pub max_connections_per_client: Option<usize>,
     /// Handshakes in progress, TLS over TCP and QUIC together. A handshake costs 26 KiB more than an
@@ -85,42 +85,40 @@ pub struct Limits {
     /// Handshakes of one client in progress; handled as `max_connections_per_client`. Default `None`: as
     /// many as it may have connections.
     pub max_handshakes_per_client: Option<usize>,
-    /// Requests in progress: those whose responses have not been handed over whole. One beyond is answered
-    /// 503 with Retry-After, unless it is one of the first four of its client (fewer if the client's share is smaller):
-    /// there may be as many more for each client. Each costs some 1 KiB, and may hold a file descriptor. Default 40,000.
+    /// Requests in progress: those whose responses have not been handed over completely. One beyond that is answered
+    /// 503 with Retry-After, unless it is one of the first four of its client (fewer if the client's share is
+    /// smaller), which are allowed in addition. Each costs about 1 KiB, and possibly a file descriptor. Default
+    /// 40,000.
     pub max_requests: usize,
     /// Requests of one client in progress; handled as `max_requests`. Default `None`: an eighth of it,
     /// 5,000. Unless that is all of them, never more than eight times those that are left: twelve clients that ask for
     /// all that they can leave a ninety-seventh part for others.
     pub max_requests_per_client: Option<usize>,
-    /// The rate at which requests of one client may come, over all its connections to a worker together. One that comes
-    /// earlier is answered 429 with Retry-After (RFC 6585 section 4), whatever it asks for, and does not count.
-    /// Kept beside the client's connections, and beyond them for 16,384 clients in 1.6 MB. Default `None`: 10,000
-    /// a second, of which 50,000 may come at once, but for loopback addresses, where proxies and benchmarks are.
+    /// The rate at which requests of one client may come, over all its connections to a worker together. A request
+    /// that comes earlier is answered 429 with Retry-After (RFC 6585 section 4), whatever it asks for, and does not
+    /// count. The rate is remembered while the client has connections, and after that for 16,384 clients in 1.6 MB.
+    /// Default `None`: 10,000 a second, of which 50,000 may come at once; no limit for loopback addresses, where
+    /// proxies and benchmarks are.
     pub requests_per_prefix: Option<RequestLimit>,
-    /// Requests at the same time on one connection (RFC 9113 `SETTINGS_MAX_CONCURRENT_STREAMS`,
-    /// QUIC's bidirectional streams). Each may hold a file descriptor and 64 KiB; over QUIC each costs
-    /// an idle connection 40 bytes or so. Default 100, the least that RFC 9113 section 6.5.2 and RFC
-    /// 9114 section 6.1 recommend.
+    /// Requests at the same time on one connection (RFC 9113 `SETTINGS_MAX_CONCURRENT_STREAMS`, QUIC's bidirectional
+    /// streams). Each may hold a file descriptor and 64 KiB; over QUIC each costs an idle connection about 40 bytes.
+    /// Default 100, the least that RFC 9113 section 6.5.2 and RFC 9114 section 6.1 recommend.
     pub max_concurrent_requests: u32,
-    /// Bytes that connections may hold together: of responses that clients don't take and of heads that have
-    /// not arrived whole, over TCP, and of requests that services don't read, over HTTP/2 and HTTP/3. Beyond it
-    /// a connection whose head takes more than 16 KiB before it is whole is closed, a connection that holds any neither reads nor answers
-    /// on, and the others hold some 32 KiB each at most. Default 64 MiB.
+    /// Bytes that connections may hold together: of responses that clients don't read and of heads that have not
+    /// arrived completely, over TCP, and of requests that services don't read, over HTTP/2 and HTTP/3. Beyond it, a
+    /// connection whose unfinished head has more than 16 KiB is closed, a connection that holds any bytes neither
+    /// reads nor answers on, and the others hold at most about 32 KiB each. Default 64 MiB.
     pub max_held_bytes: usize,
-    /// Bytes that the connections of one client may hold together so; beyond it they are handled as
-    /// beyond `max_held_bytes`, and other clients' are not. Default `None`: an eighth of
-    /// `max_held_bytes`, 8 MiB.
+    /// The same for the connections of one client together; beyond it they are handled as beyond `max_held_bytes`,
+    /// and those of other clients are not affected. Default `None`: an eighth of `max_held_bytes`, 8 MiB.
     pub max_held_bytes_per_client: Option<usize>,
-    /// Bytes that HTTP/3 connections may hold together, beyond 8 KiB of responses, which count until
-    /// the client has acknowledged them, and 32 KiB of requests for each, which count from when the client
-    /// may send them. So count heads that have not arrived whole, beyond 8 KiB for each; one that there is no
-    /// room for is answered 431. From half of it on a connection gets no more than its path carries in three round
-    /// trips, and beyond it nothing.
-    /// Default 256 MiB.
+    /// Bytes that HTTP/3 connections may hold together, beyond 8 KiB of responses, which count until the client has
+    /// acknowledged them, and 32 KiB of requests for each, which count from when the client may send them. Heads that
+    /// have not arrived completely count as well, beyond 8 KiB for each connection; one for which there is no room is
+    /// answered 431. From half of the limit on, a connection gets no more than its path carries in three round trips,
+    /// and beyond the limit nothing. Default 256 MiB.
     pub max_quic_held_bytes: u64,
-    /// The same of the HTTP/3 connections of one client. Default `None`: an eighth of
-    /// `max_quic_held_bytes`, 32 MiB.
+    /// The same for the HTTP/3 connections of one client. Default `None`: an eighth of `max_quic_held_bytes`, 32 MiB.
     pub max_quic_held_bytes_per_client: Option<u64>,
     /// Bytes of files that are kept in memory because they are asked for often: small files whole, large
     /// ones in chunks. Default 48 MiB.
@@ -128,22 +126,21 @@ pub struct Limits {
     /// Time from the TCP connection, or the first packet of QUIC, to the end of the TLS handshake.
     /// Default 10 s.
     pub handshake_timeout: Duration,
-    /// Rule for when a client of QUIC must first show that it receives at its address, at the price of a
-    /// round trip: the number of handshakes of others that have not shown it and may be in progress on a
-    /// worker. With [`Retry::Never`] a client's share does not ask for it either. Default: beyond 1,000
-    /// (some 50 MB).
+    /// Rule for when a client of QUIC must first prove that it receives at its address, which costs a round trip: the
+    /// number of handshakes of clients that have not proved it and may be in progress on a worker. With
+    /// [`Retry::Never`] no client has to, whatever its share. Default: beyond 1,000 (some 50 MB).
     pub retry: Retry,
     /// Time from the first byte awaited to the last of an HTTP/1.1 request head; so also the time that an HTTP/1.1
     /// connection may idle between requests. Over HTTP/2 and HTTP/3 the time from a head's first byte to its last. A
     /// head that takes longer is answered 408. Default 30 s.
     pub header_timeout: Duration,
-    /// Time after which a connection is closed on which no byte moves, whether it idles or its
-    /// client doesn't read what it asked for. Default 60 s.
+    /// Time without a byte in either direction after which a connection is closed, whether it is idle or its client
+    /// doesn't read. Default 60 s.
     pub idle_timeout: Duration,
-    /// The least rate at which clients send bodies of requests and take those of responses: progress, not total time. Only
-    /// time counts in which a body waits for its client, and not for whoever makes or reads it. A request that is
-    /// slower ends: over HTTP/2 and HTTP/3 its stream is reset, over HTTP/1.1 its connection closed. Default
-    /// `None`: 100 bytes a second over the [`idle_timeout`](Self::idle_timeout), 6 kB in 60 s.
+    /// The least rate at which clients must send bodies of requests and read those of responses. It limits progress,
+    /// not total time, and counts only time in which a body waits for its client, not for whatever makes or reads it.
+    /// A request that is slower ends: over HTTP/2 and HTTP/3 its stream is reset, over HTTP/1.1 its connection
+    /// closed. Default `None`: 100 bytes a second over the [`idle_timeout`](Self::idle_timeout), 6 kB in 60 s.
     pub slowest: Option<LeastRate>,
     /// Lengths of the prefixes of addresses that count as one client where a limit is shared out.
     /// Default: each IPv4 address, each IPv6 /48.
@@ -176,7 +173,7 @@ impl Default for Limits {
     }
 }
 
-/// Limits that contradict each other, or that nobody could be served under.
+/// Limits that contradict each other, or under which no client could be served.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidLimits {
@@ -203,12 +200,12 @@ impl Limits {
     /// addresses.
     pub const DEFAULT_REQUESTS_PER_PREFIX: RequestLimit = RequestLimit::Rate(REQUEST_RATE);
 
-    /// The least that [`for_memory`](Self::for_memory) takes.
+    /// The least memory that [`for_memory`](Self::for_memory) accepts.
     pub const MIN_MEMORY: DataSize = DataSize::from_bytes(64 * MIB);
 
-    /// Limits that let a worker hold `memory` at most, in the proportions of the defaults: some 40 % is
-    /// for connections over QUIC, 15 % for held bytes of QUIC. See [`Limits`] for what is in the sum and
-    /// what is not. Shares and time-outs are the defaults.
+    /// Limits that let a worker hold `memory` at most, in the proportions of the defaults: about 40 % is for
+    /// connections over QUIC, 15 % for held bytes of QUIC. See [`Limits`] for what is in the sum and what is not.
+    /// Shares and time-outs are the defaults.
     ///
     /// # Errors
     /// [`InvalidLimits::TooLittleMemory`].
@@ -248,7 +245,7 @@ impl Limits {
         DataSize::from_bytes(terms.into_iter().fold(0, u64::saturating_add))
     }
 
-    /// Looks whether somebody can be served under these limits.
+    /// Checks that clients can be served under these limits.
     ///
     /// # Errors
     /// The first limit that is 0, or whose share for one client is larger than itself.

@@ -13,7 +13,7 @@ pub struct Listener {
     pub port: u16,
     /// The kind of connections at this address.
     pub kind: ListenerKind,
-    /// The protocols that its clients are given; HTTP/3 with TLS alone, over UDP at the same address.
+    /// The protocols that its clients may use; HTTP/3 only with TLS, over UDP at the same address.
     pub protocols: Protocols,
     /// The port number that clients see, where a NAT or a container changes it: what `Alt-Svc` names. Default `None`:
     /// as [`Options::alt_svc_port`](crate::Options::alt_svc_port) says.
@@ -25,11 +25,11 @@ pub struct Listener {
 pub enum ListenerKind {
     /// TLS, with the certificates of [`Security::Tls`](crate::Security::Tls), which the options must have.
     Tls,
-    /// Clear text, in which the site is answered.
+    /// Clear text, over which the site is served.
     ClearText,
     /// The same from a proxy that terminates TLS: [`Security::BehindTlsProxy`](crate::Security::BehindTlsProxy).
     BehindTlsProxy,
-    /// Clear text, in which clients are led to the same host and path under `https` at the port of
+    /// Clear text, from which clients are redirected to the same host and path under `https` at the port of
     /// [`Options::alt_svc_port`](crate::Options::alt_svc_port): 301 for GET and HEAD, 308 for other methods. A site
     /// that has a route for `/.well-known/acme-challenge/` (RFC 8555 section 8.3) answers there itself.
     Redirect,

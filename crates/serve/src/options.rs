@@ -23,7 +23,7 @@ pub const DEFAULT_PORT: u16 = 8443;
 /// The policy by which a client's protocol is chosen, in the text form that `altway serve --policy` takes.
 pub type Policy = ModelKind;
 
-/// The options of a [`Server`](crate::Server): made by a constructor, then changed field by field.
+/// The options of a [`Server`](crate::Server). They are made by a constructor, then changed field by field.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {
@@ -33,54 +33,54 @@ pub struct Options {
     pub bind: Bind,
     /// The port number, the same for TCP and UDP; 0 picks a free one. Default [`DEFAULT_PORT`].
     pub port: u16,
-    /// TLS with HTTP/3, or clear text without.
+    /// TLS with HTTP/3, or clear text without it.
     pub security: Security,
-    /// The protocols that clients are given. Default: all. Without HTTP/3 there is no UDP socket and no `Alt-Svc`.
+    /// The protocols that clients may use. Default: all. Without HTTP/3 there is no UDP socket and no `Alt-Svc`.
     pub protocols: Protocols,
     /// Further addresses to listen at; [`MAX_LISTENERS`](Self::MAX_LISTENERS) at most. Those with HTTP/3 share what its
     /// connections may hold ([`Limits::max_quic_held_bytes`]) evenly, the main address included. Default: none.
     pub listeners: Vec<Listener>,
-    /// The port number that clients see, where a NAT or a container changes it: what `Alt-Svc` names (RFC 7838
-    /// section 3), and where [`ListenerKind::Redirect`](crate::ListenerKind::Redirect) leads to. Default `None`: the
-    /// one that is listened at.
+    /// The port number that clients see, where a NAT or a container changes it: what `Alt-Svc` names
+    /// (RFC 7838 section 3), and the port to which [`ListenerKind::Redirect`](crate::ListenerKind::Redirect)
+    /// redirects. Default `None`: the port that is listened at.
     pub alt_svc_port: Option<u16>,
-    /// Sockets that another process has bound for this one, as service managers do. Those at an address that is listened
-    /// at stand for it, and what is missing there is bound beside; others are not touched. Over TCP there may be one
-    /// for each worker or fewer, which are shared, with [`Spread::RoundRobin`] one; over UDP one for each worker
-    /// (`SO_REUSEPORT`), or one, of which one worker has all of HTTP/3. Default: none.
+    /// Sockets that another process has bound for this one, as service managers do. Those at an address of this
+    /// server are used for it, and missing ones are bound; other sockets are ignored. Over TCP there may be one for
+    /// each worker, or fewer, which are shared, and with [`Spread::RoundRobin`] one; over UDP one for each worker
+    /// (`SO_REUSEPORT`), or one, with which a single worker handles all of HTTP/3. Default: none.
     pub passed: Vec<PassedSocket>,
-    /// Interval at which each worker shows that its event loop turns, for
+    /// Interval at which each worker reports that its event loop is running, for
     /// [`Monitor::heartbeats`](crate::Monitor::heartbeats). Default `None`: never.
     pub heartbeat: Option<Duration>,
     /// Worker threads, each with its own sockets and event loop; 4,096 at most. Default: one per core.
     pub threads: NonZeroUsize,
-    /// The way of new TCP connections to the workers. Default: each worker accepts by itself.
+    /// The way in which new TCP connections are given to workers. Default: each worker accepts its own.
     pub spread: Spread,
-    /// The way of a QUIC connection's datagrams to its worker. Default: by the kernel.
+    /// The way in which datagrams of a QUIC connection reach its worker. Default: by the kernel.
     pub steering: Steering,
-    /// The bytes that every connection ID of QUIC begins with, for a load balancer in front of several servers that
-    /// steers by them. Whoever sees packets can read them. Default: none.
+    /// The bytes that every QUIC connection ID begins with, for a load balancer that chooses among several servers by
+    /// them. Anybody who sees the packets can read them. Default: none.
     pub server_id: ServerId,
     /// The policy by which a client's protocol is chosen. Default: learned.
     pub policy: Policy,
-    /// A model of the program's own, which decides in the policy's place.
+    /// A model of your own, which decides in place of the policy.
     pub model: Option<Arc<dyn Model>>,
-    /// Names that are decided for separately, for what their visitors load may differ; with policies of their own.
-    /// 1,024 in the life of a process; names beyond that are decided for together. Default `None`: the names of the
-    /// certificates are, by `policy`.
+    /// Names for which decisions are made separately, because their visitors may load different things, each with its
+    /// own policy. At most 1,024 in the life of a process; decisions for names beyond that are made together. Default
+    /// `None`: the names of the certificates, with `policy`.
     pub hosts: Option<Vec<HostPolicy>>,
-    /// Folder in which is kept what is learnt of clients, under keyed hashes of their addresses, so that a restart
-    /// forgets nothing; made if it is not there, and its owner's alone. Written every minute and at the end.
-    /// Default: none, and what was learnt ends with the process.
+    /// Folder that keeps what is learnt of clients, under keyed hashes of their addresses, over a restart. It is made
+    /// if missing, for its owner only, and written every minute and at the end. Default: none; what was learnt is
+    /// lost when the process ends.
     pub state: Option<PathBuf>,
-    /// Congestion control of TCP and QUIC. Default `None`: the system's for TCP
-    /// (`net.ipv4.tcp_congestion_control`), and for QUIC the same where it is one of [`Congestion`], else
-    /// CUBIC. [`Server::congestion`](crate::Server::congestion) tells.
+    /// Congestion control of TCP and QUIC. Default `None`: the system's for TCP (`net.ipv4.tcp_congestion_control`),
+    /// and for QUIC the same if it is one of [`Congestion`], else CUBIC.
+    /// [`Server::congestion`](crate::Server::congestion) returns both.
     pub congestion: Option<Congestion>,
     /// Congestion control of QUIC alone. Default `None`: as `congestion` says.
     pub quic_congestion: Option<Congestion>,
-    /// Packets in the first congestion window of a QUIC connection, 2 … 1,000 (what is beyond counts as the
-    /// nearest). TCP's is the route's (`initcwnd` of `ip route`), which no socket can change; the kernel's
+    /// Initial congestion window of a QUIC connection in packets, 2 … 1,000 (other values count as the nearest of
+    /// these). TCP's is set by the route (`initcwnd` of `ip route`), and no socket can change it; the kernel's
     /// default is the same 10 (RFC 6928). Default: 10 (RFC 9002 section 7.2).
     pub initial_window: u32,
     /// Requests that are answered a round trip earlier, before the handshake is done, to clients that come back over
@@ -88,57 +88,57 @@ pub struct Options {
     /// 425 (Too Early, RFC 8470), for the client to ask again; a request with content waits. Over TCP there is no early
     /// data. Default: [`EarlyDataFor::Files`].
     ///
-    /// Whoever sees such a request on its way can send it again. No copy is handled: a session is good
-    /// for one resumption, whichever worker it comes to, and in one process. A service finds
-    /// [`EarlyData`](crate::EarlyData) in a request's extensions, and may answer 425 all the same.
+    /// Anybody who sees such a request on its way can replay it. No copy is handled, because a session can be resumed
+    /// only once, whichever worker gets it, and only in this process. A service finds [`EarlyData`](crate::EarlyData)
+    /// in a request's extensions, and may answer 425 all the same.
     ///
-    /// For this, sessions of HTTP/3 are kept in memory: 32,768 of some 300 bytes, the oldest forgotten
-    /// first. They end with the process, and several servers share none.
+    /// For this, sessions of HTTP/3 are kept in memory: 32,768 of about 300 bytes, of which the oldest are forgotten
+    /// first. They end with the process, and are not shared between servers.
     pub early_data: EarlyDataFor,
-    /// True if the certificate chain is sent compressed, with Brotli, to clients that can read it (RFC 8879), as
-    /// browsers can. The compressed forms of 64 chains are kept. Default: true.
+    /// True if the certificate chain is sent compressed, with Brotli, to clients that support that (RFC 8879), as
+    /// browsers do. The compressed forms of 64 chains are kept. Default: true.
     pub certificate_compression: bool,
     /// Keys of session tickets that several servers share, so that clients resume at any of them. With them
-    /// [`EarlyDataFor::Files`] means nobody, for sessions that are kept in memory can't be shared; with
-    /// [`EarlyDataFor::Everything`] they are for TCP alone. Default `None`: keys of the server's own, which it changes
-    /// every six hours and forgets after twelve.
+    /// [`EarlyDataFor::Files`] means nobody, because sessions that are kept in memory can't be shared; with
+    /// [`EarlyDataFor::Everything`] they are used for TCP only. Default `None`: keys of the server's own, which it
+    /// changes every six hours and forgets after twelve.
     pub ticket_keys: Option<TicketKeys>,
-    /// The answers to challenges of certificate authorities, which whoever orders certificates puts there while the
-    /// server runs: requests for them in clear text are answered before anything else has its say, and so are TLS
-    /// handshakes over TCP that offer the protocol `acme-tls/1` alone. Default `None`: there are none.
+    /// The answers to challenges of certificate authorities, added while the server runs by whatever orders
+    /// certificates. Requests for them in clear text are answered before any other check, and so are TLS handshakes
+    /// over TCP that offer only the protocol `acme-tls/1`. Default `None`: there are none.
     pub challenges: Option<Challenges>,
-    /// Networks of proxies that begin each TCP connection with a header of the PROXY protocol, version 2, which
-    /// names the client: its address counts for limits, selection and log, and is the [`Peer`](crate::Peer). From
-    /// there nothing else is taken: a connection without it, or with version 1, is closed. Others' connections have
-    /// no header. Over UDP there is no such thing. Default: none.
+    /// Networks of proxies that begin each TCP connection with a header of the PROXY protocol, version 2, which names
+    /// the client: its address counts for limits, selection and log, and is the [`Peer`](crate::Peer). From these
+    /// networks a connection without that header, or with version 1, is closed. Connections from other networks have
+    /// no header. There is no such header over UDP. Default: none.
     pub proxy_protocol_from: Vec<Network>,
-    /// The destination of the secrets of every connection, over TCP and QUIC, for those who look into packets. Whoever
-    /// has them can read everything, and may pose as either side. Default `None`: none are logged.
+    /// The destination of the secrets of every connection, over TCP and QUIC, for debugging of packets. Whoever has
+    /// them can read everything, and pose as either side. Default `None`: none are logged.
     pub key_log: Option<Arc<dyn KeyLog>>,
-    /// The log of events on HTTP/3's connections (qlog), for those who look into transport. Costs some microseconds a
-    /// packet, and the time of the writing. Default `None`: nothing is logged.
+    /// The log of events on connections of HTTP/3 (qlog), for debugging of the transport. It costs some microseconds
+    /// for each packet, and the time of writing. Default `None`: nothing is logged.
     pub qlog: Option<Qlog>,
     /// The time for which a stop waits for requests that are being answered. Default 10 s.
     pub shutdown_grace: Duration,
-    /// The path of a Unix socket at which one process of this server takes over from another; only this user may use
-    /// it. A server that runs there hands its sockets over, with no connection refused or broken, and ends; address,
-    /// port, security, spread, server ID and number of threads must be the same. Where none runs, the sockets are
-    /// bound. In both cases the next process can take over from this one, which then goes on for two seconds and ends
-    /// within its `shutdown_grace`. The file stays; nobody answers there once the server has ended. Costs a thread that
-    /// sleeps. Default `None`.
+    /// The path of a Unix socket at which one process of this server takes over from another; only this user can use
+    /// it. A server that runs there passes its sockets on, with no connection refused or broken, and ends; address,
+    /// port, security, spread, server ID and number of threads must be the same. If none runs, the sockets are bound.
+    /// In both cases the next process can take over from this one, which then runs for two more seconds and ends
+    /// within its `shutdown_grace`. The file stays; nothing answers there once the server has ended. It costs a
+    /// thread that sleeps. Default `None`.
     pub takeover: Option<PathBuf>,
-    /// The log that has a line of each request. Default: none.
+    /// The log with a line for each request. Default: none.
     pub access_log: Option<AccessLog>,
-    /// The log that has a line of each page, with what was decided for its client, to estimate what other policies would have
-    /// been worth. Default: nowhere.
+    /// The log with a line for each page, with what was decided for its client, to estimate how other policies would
+    /// have done. Default: none.
     pub selection_log: Option<SelectionLog>,
-    /// Share of page views whose browsers report how long the page took, for names without a
-    /// [`HostPolicy`]. `Some`: `/.well-known/altway/beacon.js` is a script that a page may name, and
-    /// `/.well-known/altway/beacon` takes its reports, before the site's own routes, where there is HTTP/3 to offer.
-    /// Reports are numbers, go to the [`selection_log`](Self::selection_log), show how far the server's timing is from
-    /// the browsers', and decide nothing. Default `None`: neither path is there.
+    /// Share of page views whose browsers report how long the page took, for names without a [`HostPolicy`]. `Some`:
+    /// `/.well-known/altway/beacon.js` is a script that a page may name, and `/.well-known/altway/beacon` takes its
+    /// reports, before the site's own routes, where there is HTTP/3 to offer. Reports are only numbers. They go to
+    /// the [`selection_log`](Self::selection_log), show how far the server's timing is from the browsers', and decide
+    /// nothing. Default `None`: neither path is there.
     pub beacon: Option<Ratio>,
-    /// The limits on how slow and how many clients may be.
+    /// The limits on what clients may cost.
     pub limits: Limits,
 }
 
@@ -146,8 +146,8 @@ impl Options {
     /// The most of [`listeners`](Self::listeners).
     pub const MAX_LISTENERS: usize = 15;
 
-    /// TLS and HTTP/3 with the defaults of every other field, for [`serve`](crate::serve); the site is
-    /// [`Site::nothing`].
+    /// Makes options with TLS and HTTP/3 and the defaults of every other field, for [`serve`](crate::serve); the site
+    /// is [`Site::nothing`].
     #[must_use]
     pub fn tls(certificates: impl Into<Certificates>) -> Self {
         Self::new(Site::nothing(), Security::tls(certificates))
@@ -159,7 +159,7 @@ impl Options {
         Self::new(Site::nothing(), Security::ClearText)
     }
 
-    /// Serves `site` with the defaults of every other field.
+    /// Makes options that serve `site`, with the defaults of every other field.
     #[must_use]
     pub fn new(site: Site, security: Security) -> Self {
         Self {
@@ -200,9 +200,9 @@ impl Options {
     }
 }
 
-/// The protocols that clients are given. Over TLS the client's list is answered with none of the others
-/// (`no_application_protocol`, RFC 7301 section 3.2); in clear text, or where the client has no list, a connection
-/// that speaks another one is closed.
+/// The protocols that clients may use. Over TLS a handshake whose client offers none of them fails
+/// (`no_application_protocol`, RFC 7301 section 3.2); in clear text, or where the client offers no list, a connection
+/// that uses another protocol is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Protocols {
     /// HTTP/1.1 over TCP.
@@ -223,10 +223,10 @@ impl Default for Protocols {
     }
 }
 
-/// A name whose clients are decided for separately.
+/// A name for whose clients decisions are made separately.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostPolicy {
-    /// A host name, or `*.` and one, which stands for one label more.
+    /// A host name, or `*.` and a host name, which stands for one more label.
     pub name: String,
     /// The policy by which its clients' protocol is chosen.
     pub policy: Policy,
@@ -260,12 +260,12 @@ impl Bind {
 pub enum Security {
     /// TLS: HTTP/1.1 and HTTP/2 on TCP (1.2 and 1.3), HTTP/3 on UDP (1.3).
     Tls(Certificates),
-    /// Clear text on TCP: HTTP/1.1, and HTTP/2 by prior knowledge (RFC 9113 section 3.3). No
-    /// HTTP/3, no `Alt-Svc`. For tests, and behind a proxy of clear text. Requests that name the scheme
-    /// `https` are answered 421 (Misdirected Request, RFC 9110 section 7.4).
+    /// Clear text on TCP: HTTP/1.1, and HTTP/2 by prior knowledge (RFC 9113 section 3.3). No HTTP/3, no `Alt-Svc`.
+    /// For tests, and behind a proxy that uses clear text. Requests that name the scheme `https` are answered 421
+    /// (Misdirected Request, RFC 9110 section 7.4).
     ClearText,
-    /// The same from a proxy that terminates TLS: requests are of the scheme `https`, and those that name
-    /// `http` are answered 421. Nobody else may reach the port: whoever does is taken for a client over TLS.
+    /// The same from a proxy that terminates TLS: requests have the scheme `https`, and those that name `http` are
+    /// answered 421. Nobody but the proxy may reach the port: whoever does is treated as a client over TLS.
     BehindTlsProxy,
 }
 
@@ -285,33 +285,31 @@ impl Security {
     }
 }
 
-/// Requests that are answered in early data (RFC 8470), before the server knows that the client is there now.
+/// Requests that are answered in early data (RFC 8470), before the server knows that they are no replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum EarlyDataFor {
     /// No requests: no client sends early data.
     Nobody,
-    /// Requests for files. Those to services are answered 425, and come again when the handshake is done, which
-    /// takes a client as long as without early data. The same as `Nobody` for a server that has no files, and for
-    /// one that asks clients for certificates.
+    /// Requests for files. Those to services are answered 425, and clients send them again after the handshake, which
+    /// takes as long as without early data. The same as `Nobody` for a server that has no files, and for one that
+    /// asks clients for certificates.
     #[default]
     Files,
-    /// Requests for files and to services: what these do for GET, HEAD and OPTIONS must do no harm when
-    /// it is done again.
+    /// Requests for files and to services: what a service does for GET, HEAD and OPTIONS must do no harm when it is
+    /// repeated.
     Everything,
 }
 
-/// The way of new TCP connections to the workers. Those of QUIC are spread by the kernel either way.
+/// The way in which new TCP connections are given to workers. The kernel spreads QUIC connections in both cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Spread {
-    /// Each worker has a listener of its own, and the kernel picks one by a hash of both ends'
-    /// addresses (`SO_REUSEPORT`): no hand-over, but shares that differ by chance. Of few
-    /// connections one worker may get most.
+    /// Each worker has a listener of its own, and the kernel picks one by a hash of both ends' addresses
+    /// (`SO_REUSEPORT`): no hand-over, but shares that differ by chance: of few connections one worker may get most.
     #[default]
     PerWorker,
-    /// A further thread accepts all connections, and hands them to the workers in turn: each gets
-    /// as many as the others, at the price of waking another thread for each. Up to 256 wait for a
-    /// worker; one that is behind is passed over, and when all are, they wait in the kernel's
-    /// queue.
+    /// A further thread accepts all connections, and hands them to the workers in turn: each gets as many as the
+    /// others, at the price of waking another thread for each. Up to 256 wait for a worker; a worker that is behind
+    /// is skipped, and when all are behind, connections wait in the kernel's queue.
     RoundRobin,
 }
 
@@ -336,16 +334,16 @@ impl FromStr for Spread {
     }
 }
 
-/// The way by which datagrams of a QUIC connection come to the worker that has it, also after the client's address or
-/// port has changed. With one worker there is no difference.
+/// The way in which datagrams of a QUIC connection reach its worker, also after the client's address or port has
+/// changed. With one worker there is no difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Steering {
     /// The kernel picks the worker's socket by the connection ID, with a program of classic BPF
-    /// (`SO_ATTACH_REUSEPORT_CBPF`). Where the system refuses it, as [`Steering::Workers`].
+    /// (`SO_ATTACH_REUSEPORT_CBPF`). If the system refuses that, as with [`Steering::Workers`].
     #[default]
     Kernel,
-    /// The kernel picks a socket by both ends' addresses, and a worker that gets another one's
-    /// datagram passes it on: a copy and the waking of a thread. Up to 512 wait for a worker.
+    /// The kernel picks a socket by both ends' addresses, and a worker that gets another's datagram passes it on,
+    /// which costs a copy and wakes a thread. Up to 512 wait for a worker.
     Workers,
 }
 

@@ -9,8 +9,8 @@ use rustls::sign::CertifiedKey;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;
 
-/// Replaces the certificates and the site of a server; can be used from any thread, before, while and after
-/// the server runs, and dropped without consequence.
+/// Replaces the certificates and the site of a server. It can be used from any thread, before, while and after the
+/// server runs; dropping it has no effect.
 #[derive(Debug, Clone)]
 pub struct ReloadHandle {
     /// `None`: clear text.
@@ -25,16 +25,15 @@ pub struct ReloadHandle {
 pub(crate) struct InUse(Arc<RwLock<Certificates>>);
 
 impl ReloadHandle {
-    /// Replaces the certificates that handshakes show from now on, over TCP and QUIC. Without effect in
-    /// clear text.
+    /// Replaces the certificates for handshakes from now on, over TCP and QUIC. No effect in clear text.
     ///
-    /// Connections that are there go on. Session tickets stay valid: a client that resumes a session
-    /// (RFC 8446 section 2.2) is shown no certificate, neither the former nor the new one, until the
-    /// ticket's keys are forgotten after twelve hours. A private key that leaked opens no ticket; if the
-    /// server's memory may have been read, restart it, for the ticket keys live there alone.
+    /// Existing connections go on. Session tickets stay valid: a client that resumes a session (RFC 8446 section 2.2)
+    /// is shown no certificate, neither the former nor the new one, until the ticket's keys are forgotten after
+    /// twelve hours. A leaked private key opens no ticket. If the server's memory may have been read, restart it: the
+    /// ticket keys are only there.
     ///
-    /// The names whose clients are asked for a certificate hold for every request from now on, on connections that are
-    /// there as well.
+    /// The names whose clients are asked for a certificate are valid for every request from now on, also on existing
+    /// connections.
     pub fn replace_certificates(&self, certificates: impl Into<Certificates>) {
         let Some(in_use) = &self.certificates else {
             return;
@@ -52,16 +51,16 @@ impl ReloadHandle {
         in_use.replace(certificates);
     }
 
-    /// Replaces the keys of session tickets: the first encrypts tickets from now on, and all of them decrypt.
-    /// Without effect where the server began without [`Options::ticket_keys`](crate::Options::ticket_keys).
+    /// Replaces the keys of session tickets: the first encrypts tickets from now on, and all of them decrypt. No
+    /// effect if the server started without [`Options::ticket_keys`](crate::Options::ticket_keys).
     pub fn replace_ticket_keys(&self, keys: TicketKeys) {
         if let Some(in_use) = &self.ticket_keys {
             in_use.replace(keys);
         }
     }
 
-    /// Replaces the site that answers requests from now on; those that have begun are answered by the former one, whose
-    /// folders are closed after that.
+    /// Replaces the site that answers requests from now on. Requests that have begun are answered by the former site,
+    /// whose folders are closed after that.
     ///
     /// # Errors
     /// A folder of it can't be served; then the former site stays.
@@ -70,11 +69,11 @@ impl ReloadHandle {
         Ok(())
     }
 
-    /// Replaces the names that are decided for separately. Without effect where there is no HTTP/3 to offer, and where
-    /// the server began without [`Options::hosts`](crate::Options::hosts).
+    /// Replaces the names for which decisions are made separately. No effect if there is no HTTP/3 to offer, or if
+    /// the server started without [`Options::hosts`](crate::Options::hosts).
     ///
     /// # Errors
-    /// A surface's file can't be read, or holds something else; then the former names stay.
+    /// A surface's file can't be read, or is no surface; then the former names stay.
     pub fn replace_hosts(&self, hosts: &[HostPolicy]) -> Result<(), Error> {
         if let Some(selection) = self.service.selection()
             && self.service.has_hosts

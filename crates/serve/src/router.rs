@@ -24,7 +24,7 @@ use tower_service::Service;
 /// The most routes of a router, counted by their paths.
 const MAX_PATHS: usize = 100_000;
 
-/// Requests by method and path to functions and services: a tower service itself, for
+/// A router, which passes requests by method and path to functions and services. It is a tower service itself, for
 /// [`Site::service`](crate::Site::service), [`serve`](crate::serve()) and everything else that takes one.
 ///
 /// A path is text with parameters: `{name}` stands for one segment that is not empty, or for the part of one between
@@ -33,7 +33,7 @@ const MAX_PATHS: usize = 100_000;
 /// `/files/{name}`. Paths are compared after escapes of unreserved characters are decoded
 /// (RFC 3986 section 6.2.2.2); a request's parameters are in its extensions, decoded, as [`PathParameters`].
 ///
-/// Routes are fixed before the server starts, and one that is registered twice is refused then.
+/// Routes are fixed before the server starts; one that is registered twice is an error.
 ///
 /// - A path that nothing is registered for is answered 404, or by the [`fallback`](Self::fallback).
 /// - A method that a path has no route for is answered 405 with Allow.
@@ -85,7 +85,7 @@ impl Router {
     /// Adds a route: requests of a method for a path are answered by a function or a service.
     ///
     /// # Errors
-    /// The route is registered already, the path can't be told from another one, or it is none.
+    /// The route is registered already, the path is ambiguous with another one, or it is no path.
     pub fn route<K>(
         mut self,
         method: Method,
@@ -155,8 +155,7 @@ impl Router {
         Ok(self)
     }
 
-    /// Sets the function or service that answers requests for whose paths nothing is registered.
-    /// Default: 404.
+    /// Sets the function or service that answers requests for paths without a route. Default: 404.
     #[must_use]
     pub fn fallback<K>(mut self, endpoint: impl Endpoint<K>) -> Self {
         Arc::make_mut(&mut self.0).fallback = Some(endpoint.into_shared());

@@ -35,7 +35,7 @@ const MARGIN: Duration = Duration::from_secs(2);
 /// Time that the access log has for waiting lines, when the grace is over or nearly so.
 const LOG_MARGIN: Duration = Duration::from_millis(500);
 
-/// A server whose sockets are bound: clients that connect from now on wait until it runs.
+/// A server whose sockets are bound. Clients that connect from now on wait until it runs.
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
@@ -53,15 +53,15 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens the directory, prepares TLS, and binds the sockets or takes them over
-    /// ([`Options::takeover`]). Raises this process's limit of open files to what it may have.
+    /// Opens the directory, prepares TLS, and binds the sockets or takes them over ([`Options::takeover`]). Raises
+    /// this process's limit of open files as far as allowed.
     ///
-    /// A server that was taken over from serves no new clients from here on; should this one not
-    /// [run](Self::run) for two seconds, nobody does.
+    /// After a takeover the former server serves no new clients; if this one doesn't [run](Self::run) within two
+    /// seconds, nobody does.
     ///
     /// # Errors
-    /// Whatever keeps the server from running, so that [`Server::run`] fails no more for the
-    /// operator's reasons. A running server then serves on.
+    /// Everything that can keep the server from running because of its options or the system, so that [`Server::run`]
+    /// does not fail for such reasons. The server that was to be replaced then serves on.
     pub fn bind(options: &Options) -> Result<Self, Error> {
         options.limits.check()?;
         check_listeners(options)?;
@@ -149,7 +149,7 @@ impl Server {
         self.predecessor
     }
 
-    /// Replaces the certificates and the site while the server runs.
+    /// A handle that replaces the certificates and the site while the server runs.
     #[must_use]
     pub fn reload_handle(&self) -> ReloadHandle {
         ReloadHandle {
@@ -159,7 +159,7 @@ impl Server {
         }
     }
 
-    /// Looks at the server while it runs: figures, what is known of clients, certificates.
+    /// A monitor of the server while it runs: figures, what is known of clients, certificates.
     #[must_use]
     pub fn monitor(&self) -> Monitor {
         Monitor {
@@ -168,12 +168,12 @@ impl Server {
         }
     }
 
-    /// Serves until `stop` says so or another process has taken over, then lets running requests end
-    /// for the options' grace, and the access log write what waits for it. Blocks the calling thread,
-    /// until three seconds after the grace at most, whatever the server's threads do.
+    /// Serves until `stop` is given or another process has taken over. Then running requests have the options' grace
+    /// to end, and the access log writes what waits for it. Blocks the calling thread, until three seconds after the
+    /// grace at most, whatever the server's threads do.
     ///
-    /// A worker that panics is started again on its sockets: its connections are lost, those of the
-    /// other workers go on. After the sixth panic within 60 s the server stops.
+    /// A worker that panics is restarted on its sockets: its connections are lost, those of the other workers go on.
+    /// After the sixth panic within 60 s the server stops.
     ///
     /// # Errors
     /// A thread can't be started or has failed, or workers panic too often

@@ -23,7 +23,7 @@ pub(crate) enum Kind {
     Dispatched(Arc<dyn Dispatch>, Vec<Site>),
 }
 
-/// The choice among several sites by what a request is for. Asked for each request on the thread of its
+/// The choice among several sites by what a request is for. It is asked for each request on the thread of its
 /// connection, so it should not block.
 pub trait Dispatch: fmt::Debug + Send + Sync {
     /// Returns the place, among the sites given to [`Site::dispatched`], of the one that answers; `None` where
@@ -31,34 +31,33 @@ pub trait Dispatch: fmt::Debug + Send + Sync {
     ///
     /// `authority` is the host that the request names, perhaps with a port; empty where it names none (HTTP/1.0).
     /// `path` is decoded once, begins with a slash, and has no empty names, no `.` and no `..`: two spellings of one
-    /// file are one path. A path that could mean two things is refused before (400).
+    /// file are one path. An ambiguous path is refused before (400).
     fn dispatch(&self, authority: &[u8], path: &[u8]) -> Option<usize>;
 
-    /// Checks whether a site has that host: a listener of clear text leads no other host's clients to `https`
+    /// Returns true if a site has that host: a listener of clear text redirects clients of no other host to `https`
     /// ([`ListenerKind::Redirect`](crate::ListenerKind::Redirect)). Default: every host is one.
     fn knows(&self, authority: &[u8]) -> bool {
         let _ = authority;
         true
     }
 
-    /// Checks whether a site has a route for that path, so that [`dispatch`](Self::dispatch) leads to more than a
-    /// 404. Default: whether it leads anywhere.
+    /// Returns true if a site has a route for that path, so that [`dispatch`](Self::dispatch) leads to a site's
+    /// route. Default: true if it leads to any site.
     fn has_route(&self, authority: &[u8], path: &[u8]) -> bool {
         self.dispatch(authority, path).is_some()
     }
 }
 
 impl Site {
-    /// A site of nothing: every request is answered 404.
+    /// An empty site: every request is answered 404.
     #[must_use]
     pub fn nothing() -> Self {
         Self(Kind::Service(Arc::new(Nothing)))
     }
 
-    /// The files of the directory `root`: nothing outside of it is ever read, and hidden files and
-    /// folders (`.name`) in it are not served but for `/.well-known`. The fastest way to
-    /// serve files: small ones are answered from memory with their fields already encoded. For files beside
-    /// other things see [`Files`](crate::Files).
+    /// The files of the directory `root`: nothing outside of it is ever read, and hidden files and folders (`.name`)
+    /// in it are not served, except `/.well-known`. This is the fastest way to serve files: small ones are answered
+    /// from memory, with their fields already encoded. For files beside other things see [`Files`](crate::Files).
     #[must_use]
     pub fn files(root: impl Into<PathBuf>) -> Self {
         Self::files_with(root, FilesOptions::default())
@@ -70,8 +69,8 @@ impl Site {
         Self(Kind::Files(root.into(), options))
     }
 
-    /// Serves the hidden files and folders of [`files`](Self::files) like others; without effect on a
-    /// service. Default: they are answered as if they were missing.
+    /// Serves the hidden files and folders of [`files`](Self::files) like others; no effect on a service. Default:
+    /// they are treated as missing.
     #[must_use]
     pub fn with_hidden(mut self) -> Self {
         if let Kind::Files(_, options) = &mut self.0 {
@@ -80,30 +79,29 @@ impl Site {
         self
     }
 
-    /// Several sites, of which `dispatch` chooses for each request. Files among them are as fast as files alone.
+    /// Several sites, among which `dispatch` chooses for each request. Files among them are as fast as files alone.
     ///
-    /// None of them may itself be a site of several ([`Error::NestedDispatch`](crate::Error::NestedDispatch) when
-    /// the server is bound).
+    /// None of them may itself be such a site ([`Error::NestedDispatch`](crate::Error::NestedDispatch) when the
+    /// server is bound).
     #[must_use]
     pub fn dispatched(dispatch: impl Dispatch + 'static, sites: Vec<Self>) -> Self {
         Self(Kind::Dispatched(Arc::new(dispatch), sites))
     }
 
-    /// Whatever a [tower](https://docs.rs/tower-service) service answers, over all three protocols;
-    /// an axum `Router` is one.
+    /// The answers of a [tower](https://docs.rs/tower-service) service, over all three protocols; an axum `Router` is
+    /// one.
     ///
-    /// A request brings its [`Peer`](crate::Peer) and [`EarlyHints`](crate::EarlyHints) in its extensions,
-    /// and Host over every protocol. Its response gets Date, Server,
-    /// Content-Length where the length is known, and Alt-Svc; what it may not contain (content of a
-    /// response to HEAD, of 204 and of 304) is left out. An error or a panic of the service becomes
-    /// a 500; switching protocols (101) does too.
+    /// A request brings its [`Peer`](crate::Peer) and [`EarlyHints`](crate::EarlyHints) in its extensions, and Host
+    /// over every protocol. Its response gets Date, Server, Content-Length where the length is known, and Alt-Svc;
+    /// content that it must not have (in a response to HEAD, 204 and 304) is left out. An error or a panic of the
+    /// service becomes a 500, and so does a 101 (Switching Protocols) without an [`Upgrade`](crate::Upgrade).
     ///
-    /// A service that makes one for each client's address can be given as well ([`App`]): with
+    /// A service that makes another one for each client's address can be given as well ([`App`]): with
     /// `Router::into_make_service_with_connect_info::<SocketAddr>()` axum's `ConnectInfo` works.
     ///
-    /// The service is cloned for each request and polled on the thread of the request's connection,
-    /// together with all other connections of that worker: it should not block. Its futures need
-    /// not be `Send`. To have them run in a runtime of the program's, see [`serve`](crate::serve).
+    /// The service is cloned for each request and polled on the thread of the request's connection, together with all
+    /// other connections of that worker: it should not block. Its futures need not be `Send`. To run them in the
+    /// program's own runtime, see [`serve`](crate::serve).
     #[must_use]
     pub fn service<A, K>(app: A) -> Self
     where
@@ -113,7 +111,7 @@ impl Site {
         Self(Kind::Service(Arc::new(Tower(service))))
     }
 
-    /// Whatever a [`Responder`] answers, which costs less than a [`service`](Self::service) and means the same.
+    /// The answers of a [`Responder`], which costs less than a [`service`](Self::service) and does the same.
     #[must_use]
     pub fn responder(responder: impl Responder) -> Self {
         Self(Kind::Service(Arc::new(Responding(responder))))

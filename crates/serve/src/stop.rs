@@ -19,7 +19,7 @@ pub fn stop_channel() -> (StopHandle, StopSignal) {
     (handle, signal)
 }
 
-/// Stops a server; can be used from any thread, and dropped without consequence.
+/// A handle that stops a server. It can be used from any thread; dropping it has no effect.
 #[derive(Debug, Clone)]
 pub struct StopHandle {
     sender: Arc<watch::Sender<State>>,

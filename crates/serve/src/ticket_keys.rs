@@ -24,7 +24,7 @@ const SALT_BYTES: usize = 32;
 /// The life of a ticket in seconds: twelve hours, as with keys of the server's own.
 const LIFETIME: u32 = 12 * 60 * 60;
 
-/// Keys of session tickets: the first encrypts, all decrypt. Clones are the same.
+/// Keys of session tickets: the first encrypts, all decrypt. Clones share them.
 #[derive(Clone)]
 pub struct TicketKeys(Arc<[TicketKey]>);
 
@@ -35,16 +35,16 @@ struct TicketKey {
 }
 
 impl TicketKeys {
-    /// The most keys: each ticket is compared with all names.
+    /// The most keys, as each ticket is compared with the names of all.
     pub const MAX_KEYS: usize = 16;
 
-    /// The least bytes of a key's file.
+    /// The least size of a key's file in bytes.
     pub const MIN_BYTES: usize = 32;
 
-    /// Reads keys from files of random bytes, of which the first encrypts: 32 to 1,024 bytes each, such as
-    /// `openssl rand -out FILE 48` writes. Whoever has one can read what was sent in sessions that were resumed with
-    /// it, where the client did not ask for more (RFC 8446 section 2.3), and pose as its clients; so they are
-    /// replaced often, and their files are for the server's user alone.
+    /// Reads keys from files of random bytes, of which the first encrypts: 32 to 1,024 bytes each, such as `openssl
+    /// rand -out FILE 48` writes. Whoever has a key can decrypt what was sent without forward secrecy in sessions
+    /// that were resumed with it (RFC 8446 section 2.3), and pose as its clients: replace keys often, and let only
+    /// the server's user read their files.
     ///
     /// # Errors
     /// There is none, there are too many, or a file can't be read, or is too short or too long.

@@ -94,9 +94,9 @@ impl<F> fmt::Debug for WebSocketUpgrade<F> {
 }
 
 impl<F> WebSocketUpgrade<F> {
-    /// Names the subprotocols that the application speaks, the most wanted first. The first of them that the
-    /// client asks for is selected, and named in the response (RFC 6455 section 4.2.2). Names that no field
-    /// can hold are left out.
+    /// Sets the subprotocols that the application supports, the preferred one first. The first of them that the
+    /// client asks for is selected, and named in the response (RFC 6455 section 4.2.2). Names that can't be in a
+    /// field are left out.
     pub fn protocols<I>(mut self, protocols: I) -> Self
     where
         I: IntoIterator,
@@ -139,27 +139,27 @@ impl<F> WebSocketUpgrade<F> {
         self
     }
 
-    /// Bytes of messages that wait at most for a client that does not take them; more is an error. Must be
-    /// larger than [`write_buffer_size`](Self::write_buffer_size). Default: no limit, for
-    /// [`WebSocket::send`] waits until what it sends is written.
+    /// The most bytes of messages that wait for a slow client; more is an error. Must be larger than
+    /// [`write_buffer_size`](Self::write_buffer_size). Default: no limit, as [`WebSocket::send`] waits until its
+    /// message is written.
     pub fn max_write_buffer_size(mut self, bytes: usize) -> Self {
         self.config.max_write_buffer_size = bytes;
         self
     }
 
-    /// Bytes of a message that is taken; a larger one ends the WebSocket. Default 64 MiB.
+    /// The largest message that is accepted, in bytes; a larger one ends the WebSocket. Default 64 MiB.
     pub fn max_message_size(mut self, bytes: usize) -> Self {
         self.config.max_message_size = Some(bytes);
         self
     }
 
-    /// Bytes of a frame that is taken; a larger one ends the WebSocket. Default 16 MiB.
+    /// The largest frame that is accepted, in bytes; a larger one ends the WebSocket. Default 16 MiB.
     pub fn max_frame_size(mut self, bytes: usize) -> Self {
         self.config.max_frame_size = Some(bytes);
         self
     }
 
-    /// Takes frames without a mask, which RFC 6455 section 5.1 forbids clients to send. Default off.
+    /// Accepts frames without a mask, which RFC 6455 section 5.1 forbids clients to send. Default off.
     pub fn accept_unmasked_frames(mut self, accept: bool) -> Self {
         self.config.accept_unmasked_frames = accept;
         self

@@ -12,9 +12,9 @@ const MAX_HINTS: usize = 8;
 
 /// Sends 103 responses ahead of the response to a request: found in the request's extensions.
 ///
-/// Over HTTP/2 and HTTP/3. Of HTTP/1.1 RFC 8297 section 3 warns that clients take one for the response: there
-/// [`send`](Self::send) fails, and nothing else happens. [`send_interim`](Self::send_interim) is for what the
-/// client has asked for.
+/// This works over HTTP/2 and HTTP/3. RFC 8297 section 3 warns that clients of HTTP/1.1 may take a 103 for the
+/// response: there [`send`](Self::send) fails, and nothing is sent. [`send_interim`](Self::send_interim) is for
+/// interim responses that the client has asked for.
 ///
 /// ```
 /// use altway_serve::EarlyHints;
@@ -35,14 +35,14 @@ pub struct EarlyHints {
     takes_hints: bool,
 }
 
-/// Reasons for which hints were not sent.
+/// Reasons why hints were not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EarlyHintsError {
     /// The request came over HTTP/1.1, or is for another status over HTTP/1.0.
     #[error("early hints are sent over HTTP/2 and HTTP/3 only")]
     Unsupported,
-    /// The status is none of an interim response, or one that the server sends by itself (100, 101).
+    /// The status is not that of an interim response, or one that the server sends itself (100, 101).
     #[error("the status is none of an interim response")]
     NotInterim,
     /// The response has begun, or its client is gone.
@@ -75,7 +75,7 @@ impl EarlyHints {
     }
 
     /// Sends an interim response of another status (RFC 9110 section 15.2), as [`send`](Self::send) does, to a client
-    /// that has asked for it: over HTTP/1.1 as well. What the response overtakes there is not sent.
+    /// that has asked for it, over HTTP/1.1 as well. There it is not sent if the response overtakes it.
     ///
     /// # Errors
     /// [`EarlyHintsError`].

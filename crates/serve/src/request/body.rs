@@ -43,12 +43,12 @@ enum Content {
 /// by the body. Clones share the figure. In a response that opens a tunnel it is the memory that the service holds for
 /// that, beside the 64 KiB that wait in it.
 ///
-/// Bodies that say nothing count with the frame that waits for the client alone.
+/// Bodies without it count only the frame that waits for the client.
 #[derive(Debug, Clone, Default)]
 pub struct BodyMemory(Arc<AtomicUsize>);
 
 impl BodyMemory {
-    /// Says how many bytes are held now.
+    /// Sets the number of bytes that are held now.
     pub fn set(&self, bytes: usize) {
         self.0.store(bytes, Ordering::Relaxed);
     }

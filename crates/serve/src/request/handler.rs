@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Waker};
 use thread_local::ThreadLocal;
 use tower_service::Service;
 
-/// Whatever a service can fail with.
+/// Any error that a service can fail with.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A future that a worker polls on its own thread.
@@ -24,8 +24,8 @@ pub(crate) type Pending<T> = Pin<Box<dyn Future<Output = T>>>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Peer {
-    /// The client's address, or that of the last proxy before the server. IPv4 is said as IPv4,
-    /// also on a socket of both families.
+    /// The client's address, or that of the last proxy before the server. IPv4 addresses are given as IPv4, also on a
+    /// socket of both families.
     pub address: SocketAddr,
     /// The address and port that the client's connection was made to: of this server, or of a trusted proxy that names
     /// them by the PROXY protocol. `None`: they are not known.
@@ -44,11 +44,11 @@ pub(crate) trait Handler: fmt::Debug + Send + Sync {
     ) -> Pending<Result<Response<Body>, BoxError>>;
 }
 
-/// A type that answers requests, and is given what else is known of them beside them.
+/// A type that answers requests, and gets what else is known of a request as an argument.
 ///
-/// A [`Service`] is cloned for each request, finds its client in a map that is made for it, and gives a future and a
-/// body that can't be moved: each takes memory of its own. Whoever answers requests in a few microseconds, and is not
-/// one of many layers, does without.
+/// A [`Service`] is cloned for each request, finds its client in a map that is made for the request, and returns a
+/// future and a body that can't be moved: each of these allocates memory. A type that answers requests in a few
+/// microseconds, without layers around it, saves that as a `Responder`.
 pub trait Responder: fmt::Debug + Send + Sync + 'static {
     /// The content of responses.
     type Body: http_body::Body<Error: Into<BoxError>> + Send + Unpin + 'static;

@@ -30,11 +30,11 @@ const BUFFER_BYTES: usize = 128 << 10;
 /// Time that a line waits at most; see [`AccessLog::flush`].
 pub(crate) const FLUSH_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The access log: the destination of the lines of all workers. A clone writes to the same place.
+/// The access log of all workers. Clones write to the same place.
 ///
-/// No request waits for the log: lines that it doesn't take in time are dropped and counted (see
-/// [`LogWriter`]), and the count is a line of its own, `… dropped=17 reason="…"` or the same in JSON;
-/// the combined format has no such line.
+/// No request waits for the log: lines that it can't write in time are dropped and counted (see [`LogWriter`]), and
+/// the count gets a line of its own, `… dropped=17 reason="…"` or the same in JSON; the combined format has no such
+/// line.
 #[derive(Clone)]
 pub struct AccessLog(Arc<Inner>);
 
@@ -63,15 +63,15 @@ impl AccessLog {
         Ok(Self::with(LogWriter::start(writer)?, None, false))
     }
 
-    /// Writes among other lines, for instance those of `tracing`.
+    /// Writes to a shared destination with other lines, for instance those of `tracing`.
     #[must_use]
     pub fn shared(writer: LogWriter) -> Self {
         Self::with(writer, None, true)
     }
 
-    /// Appends to a file. If it isn't there it is made, readable by its owner only (mode 600), for it
-    /// holds addresses. It may be truncated while the server runs, as log rotation by copying does, or
-    /// renamed; see [`reopen`](Self::reopen).
+    /// Appends to a file. A missing file is made, readable by its owner only (mode 600), because it has addresses. It
+    /// may be truncated while the server runs, as log rotation by copying does, or renamed; see
+    /// [`reopen`](Self::reopen).
     ///
     /// # Errors
     /// The file can't be made or opened, or the thread that writes can't be started.
@@ -112,8 +112,8 @@ impl AccessLog {
         }))
     }
 
-    /// Opens the file anew by its name, after log rotation has renamed it; lines that wait go to the new
-    /// one. Without effect on a log that is no file. May wait for the disk.
+    /// Reopens the file by its name, after log rotation has renamed it; lines that wait go to the new file. No effect
+    /// on a log that is no file. May block on the disk.
     ///
     /// # Errors
     /// The file can't be made or opened: the former one stays in use.

@@ -25,13 +25,13 @@ const MAX_PIPE: usize = 64 << 10;
 /// A byte stream to the client that asked for it, in both directions: [`OnUpgrade`](crate::OnUpgrade)
 /// gives it.
 ///
-/// To read gives the client credit to send on, and writing waits while 64 KiB wait for the client. The
-/// client's end (FIN, END_STREAM) reads as the end of the stream, and the service may write on.
-/// [`shutdown`](tokio::io::AsyncWriteExt::shutdown) ends what the service writes, and so does dropping the
-/// tunnel; the client then has a moment to end its own half. When the client resets its stream, or its
-/// connection is gone, reading and writing fail. So they do when no byte has moved in either direction for
-/// [`Limits::idle_timeout`](crate::Limits::idle_timeout), or the client has taken nothing of what waits for
-/// it for so long.
+/// Reading gives the client credit to send on, and writing waits while 64 KiB wait for the client. The client's end
+/// (FIN, END_STREAM) reads as the end of the stream, and the service may write on.
+/// [`shutdown`](tokio::io::AsyncWriteExt::shutdown) ends what the service writes, and so does dropping the tunnel;
+/// the client then has a moment to end its own half. When the client resets its stream, or its connection is gone,
+/// reading and writing fail. They also fail when no byte has moved in either direction for
+/// [`Limits::idle_timeout`](crate::Limits::idle_timeout), or when the client has read nothing of what waits for it
+/// for that time.
 ///
 /// Writing hands bytes to the connection at once: there is nothing to flush.
 #[derive(Debug)]
@@ -51,8 +51,8 @@ impl Tunnel {
         }
     }
 
-    /// Resolves when the client is gone before the service has ended the stream; never afterwards. Of several futures the one
-    /// that was polled last is woken.
+    /// Resolves when the client disconnects before the service has ended the stream, and never after that. Of several
+    /// futures the one that was polled last is woken.
     pub fn gone(&self) -> impl Future<Output = ()> + Send + use<> {
         let pipe = Arc::clone(&self.inlet.0);
         std::future::poll_fn(move |cx| {

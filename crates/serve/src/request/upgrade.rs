@@ -25,7 +25,7 @@ const ACCEPT_GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /// WebSocket, by `Upgrade: websocket` over HTTP/1.1 (RFC 6455) or by an extended CONNECT over HTTP/2 (RFC
 /// 8441) and HTTP/3 (RFC 9220).
 ///
-/// A service that wants it [accepts](Self::accept) it. One that does not answers as it likes. Over HTTP/1.1
+/// A service that wants the stream [accepts](Self::accept) it; another answers the request as usual. Over HTTP/1.1
 /// only requests with a Sec-WebSocket-Key have an offer.
 ///
 /// ```
@@ -61,7 +61,7 @@ struct Offer {
     accept: Option<HeaderValue>,
 }
 
-/// Reasons for which there is no tunnel.
+/// Reasons why there is no tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UpgradeError {
@@ -74,8 +74,8 @@ pub enum UpgradeError {
 }
 
 impl Upgrade {
-    /// Accepts the offer: gives the response to return, 101 or 200 as the protocol has it, to which fields
-    /// may be added, and the tunnel that opens when it is sent.
+    /// Accepts the offer. Returns the response for the handler to return (101 or 200, by the protocol), to which
+    /// fields may be added, and the tunnel that opens when the response is sent.
     ///
     /// # Errors
     /// [`UpgradeError::Taken`].
@@ -117,7 +117,8 @@ impl Upgrade {
     }
 }
 
-/// A [`Tunnel`] that opens when the response is sent. Resolves then, with an error if it never is.
+/// A [`Tunnel`] that opens when the response is sent. The future resolves then, or with an error if the response is
+/// never sent.
 #[derive(Debug)]
 #[must_use = "the tunnel ends when this is dropped"]
 pub struct OnUpgrade(Option<(RequestBody, Inlet)>);

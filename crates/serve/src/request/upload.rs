@@ -16,18 +16,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use tokio::sync::mpsc::UnboundedSender;
 
-/// The body of a request, as it comes.
+/// The body of a request, as it arrives.
 ///
-/// A client sends no faster than the body is read. To drop it before its end is fine: what is still
-/// to come is thrown away, or refused if that takes too long.
+/// A client can send no faster than the body is read. It may be dropped before its end: what is still to come is
+/// discarded, or refused if that takes too long.
 #[derive(Debug)]
 pub struct RequestBody(Source);
 
-/// Errors by which a request's body ends before its end.
+/// Errors that end a request's body early.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestBodyError {
-    /// The client took the request back, or its connection is gone.
+    /// The client cancelled the request, or its connection is gone.
     #[error("the client did not send the request's body to its end")]
     Incomplete,
     /// The body broke the rules of HTTP/1.1.

@@ -116,9 +116,9 @@ pub struct KeptPaths {
 }
 
 impl KeptPaths {
-    /// Reads the folder, in which it changes nothing. `policy` is the server's; of one with a surface of its own the
-    /// embedded one takes the place. The congestion control of TCP and of QUIC is what the server had, unless another
-    /// one is `supposed`.
+    /// Reads the folder, and changes nothing in it. `policy` is the server's; if that has a surface file, the
+    /// embedded surface is used in its place. The congestion control of TCP and of QUIC is the server's, unless
+    /// another one is `supposed`.
     ///
     /// # Errors
     /// The folder can't be read, or there is no snapshot in it that can be used.
@@ -145,8 +145,8 @@ impl KeptPaths {
         })
     }
 
-    /// Forgets all clients: removes the snapshot, if there is one, and leaves the key; whether there was one. For
-    /// when no server runs with the folder, which would write the next one.
+    /// Forgets all clients: removes the snapshot, if there is one, and leaves the key; returns true if there was one.
+    /// No server may run with the folder, because it would write the next snapshot.
     ///
     /// # Errors
     /// The snapshot can't be removed.
@@ -158,7 +158,7 @@ impl KeptPaths {
         }
     }
 
-    /// A selector that knows what the server knew, to be asked and tried out: nothing reaches the server.
+    /// A selector that knows what the server knew, to query and to experiment with; nothing reaches the server.
     #[must_use]
     pub fn selector(&self) -> &Selector {
         &self.selector
