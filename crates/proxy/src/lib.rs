@@ -1,11 +1,12 @@
-//! A proxy as a service: requests of an altway server are carried to servers behind it, over every protocol alike.
+//! A reverse proxy for an altway server: it passes requests of every protocol on to servers behind it (upstreams).
 //!
-//! [`Proxy`] is a responder for [`Site::responder`](altway_serve::Site::responder). It tells the servers who the client
-//! is, passes content, trailers and early hints (103) as they come, joins WebSockets, and answers for servers that
-//! don't. Which server has a request, and what follows when it fails, is the affair of [`altway_upstream`].
+//! [`Proxy`] is a responder for [`Site::responder`](altway_serve::Site::responder). It tells the upstreams who the
+//! client is, passes on content, trailers and early hints (103) as they arrive, connects WebSockets, and answers in
+//! place of upstreams that don't. [`altway_upstream`] chooses the upstream for a request, and decides what to do when it
+//! fails.
 //!
 //! Each worker of the server keeps connections of its own. Nothing is cached, and no content is changed: validators,
-//! ranges and encodings are between client and upstream.
+//! ranges and encodings are passed on as they are.
 //!
 //! ```no_run
 //! use altway_proxy::{Proxy, Settings};

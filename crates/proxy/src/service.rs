@@ -19,25 +19,25 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-/// Settings of a proxy: the fields that it adds, and the networks that it believes.
+/// Settings of a proxy: the fields that it adds, and the networks that it trusts.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// Networks of proxies before this one: what they say of the client in Forwarded and X-Forwarded-For is
-    /// continued, and replaced where anybody else says it.
+    /// Networks of proxies before this one that are trusted. Forwarded and X-Forwarded-For from them are extended;
+    /// from anybody else these fields are replaced.
     pub trusted: Vec<Network>,
-    /// The change of the beginning of requests' paths. What a server says in Location is not changed back.
+    /// The change of the beginning of requests' paths. Location fields of responses are not changed back.
     pub path: PathChange,
     /// Changes of the fields of the servers' responses, made before `fields`.
     pub response_fields: FieldChanges,
-    /// Fields of all responses, in place of those of the same names that the servers send.
+    /// Fields of all responses; they replace fields of the same names that the servers send.
     pub fields: HeaderMap,
-    /// Counts what is done.
+    /// Counters of what the proxy does.
     pub statistics: Arc<Statistics>,
     /// Name of the group in [`Statistics::upstreams`].
     pub pool: String,
 }
 
-/// A responder that carries requests to a group of servers. Clones share everything.
+/// A responder that passes requests on to a group of servers. Clones share everything.
 #[derive(Debug, Clone)]
 pub struct Proxy(Arc<Shared>);
 
@@ -49,7 +49,7 @@ struct Shared {
 }
 
 impl Proxy {
-    /// Carries requests to `group`.
+    /// A proxy that passes requests on to `group`.
     #[must_use]
     pub fn new(group: Group, settings: Settings) -> Self {
         settings.statistics.add_group(&settings.pool, &group);

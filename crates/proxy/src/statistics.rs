@@ -45,7 +45,7 @@ struct Times(Box<[AtomicU64]>);
 pub struct Summary {
     /// Figures over HTTP/1.1, HTTP/2 and HTTP/3, in this order.
     pub protocols: [ProtocolStatistics; 3],
-    /// Requests that no server has answered, by reason; those of which there are none are left out.
+    /// Requests that no server has answered, by reason; reasons without any are left out.
     pub refusals: Vec<(Reason, u64)>,
 }
 
@@ -57,11 +57,11 @@ pub struct ProtocolStatistics {
     pub requests: u64,
     /// Responses with a status of 500 or above.
     pub errors: u64,
-    /// Responses that were not sent to their end: client or server broke off.
+    /// Responses that were not sent completely, because client or server broke off.
     pub cut_off: u64,
-    /// Median time from a request's head to its response's; `None`: there was none.
+    /// Median time from the head of a request to the head of its response; `None` without any.
     pub median_head: Option<Duration>,
-    /// Median time from a request's head to the end of its response.
+    /// Median time from the head of a request to the end of its response; `None` without any.
     pub median_whole: Option<Duration>,
 }
 

@@ -18,8 +18,8 @@ const NETWORK: (u32, u32) = (24, 48);
 /// use every address in it.
 const ALLOCATION: (u32, u32) = (16, 32);
 
-/// One client: its address (IPv4 /32, IPv6 /64) and its class, with the networks around it. Addresses stand
-/// in it as keyed hashes only.
+/// One client: its address (IPv4 /32, IPv6 /64) and its class, with the networks around it. It contains addresses as
+/// keyed hashes only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Client {
     pub(crate) address: u64,
@@ -72,15 +72,15 @@ impl Client {
         ClientKey::of(self.address)
     }
 
-    /// A number for logs that is the same for the same address and class, and tells neither.
+    /// A number for logs that is the same for the same address and class, and reveals neither.
     #[must_use]
     pub fn pseudonym(&self) -> u64 {
         self.address ^ u64::from(self.class.index()).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 }
 
-/// A client's address (IPv4 /32, IPv6 /64) as it stands in logs and exports: 48 bits of its keyed hash, so that
-/// visits can be told to be of the same client, and no address be told without the key.
+/// A client's address (IPv4 /32, IPv6 /64) in logs and exports: 48 bits of its keyed hash. Visits of the same client
+/// can be recognised by it; without the key it reveals no address.
 ///
 /// Text form: twelve hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -21,7 +21,7 @@ pub(crate) const TAKEN_BACK: Duration = Duration::from_secs(600);
 /// Life of an offer about as long as a session, as the study of 2020 has it.
 pub(crate) const SESSION: Duration = Duration::from_secs(60);
 
-/// A response's word on alternative services.
+/// The content of a response's `Alt-Svc` field (RFC 7838).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AltSvc {
     /// HTTP/3 is at this port number, for this long.
@@ -31,14 +31,13 @@ pub enum AltSvc {
     },
     /// Forget every alternative at once. Over HTTP/3 it costs a new connection in the middle of a page.
     Clear,
-    /// Nothing: what the client knows stays as it is.
+    /// No field: what the client knows stays as it is.
     Omit,
 }
 
 impl AltSvc {
-    /// The field's value (RFC 7838 section 3), where HTTP/3 is at `port`; `None` when the field is to be left
-    /// out. It should be the port number of the TCP side: Chromium skips alternatives from 1024 up for
-    /// origins below 1024.
+    /// The field's value (RFC 7838 section 3), with HTTP/3 at `port`; `None` when the field is left out. It should be
+    /// the port number of the TCP side: Chromium skips alternatives from 1024 up for origins below 1024.
     #[must_use]
     pub fn field_value(&self, port: u16) -> Option<String> {
         match self {

@@ -33,7 +33,7 @@ const BYTES: f64 = 0.25;
 /// Bytes that Resource Timing counts for the fields of each response.
 const FIELDS: f64 = 300.0;
 
-/// A browser's times of a page view, in the units of the report. Every number is within the range that its place has.
+/// A browser's times of a page view, in the units of the report. Every number is within the range of its field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BeaconReport {
     /// The protocol that the page itself came over.
@@ -142,7 +142,7 @@ impl fmt::Display for BeaconProtocol {
     }
 }
 
-/// A network that has sent as many reports as it may lately.
+/// A network has sent as many reports as it may at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("more reports than a network may send")]
 pub struct TooManyBeacons;
@@ -260,8 +260,8 @@ impl State {
 }
 
 impl Selector {
-    /// Takes a report of `client` that came on a connection of `transport`, whose latest page was `page`, if any is
-    /// complete. Returns ln of the server's time over the browser's, where both are of the same responses.
+    /// Counts a report of `client` from a connection of `transport`, whose latest complete page was `page`, if there
+    /// is one. Returns ln of the server's time over the browser's, if both are of the same responses.
     ///
     /// # Errors
     /// The client's network has sent ten reports in ten minutes, or more.

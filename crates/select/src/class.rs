@@ -10,7 +10,7 @@ use std::str::FromStr;
 /// As many bytes of each field are looked at.
 const MAX_FIELD: usize = 512;
 
-/// An implementation of HTTP/3.
+/// An implementation of HTTP/3, by its family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Family {
@@ -79,7 +79,7 @@ pub struct ClientClass {
     platform: Platform,
 }
 
-/// The fields and facts by which a client shows its class. Fields are bytes as they arrived: anything may stand in them.
+/// The fields and facts that show a client's class. Fields are bytes as they arrived, and may contain anything.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Hints<'a> {
     /// `User-Agent` (RFC 9110 section 10.1.5).
@@ -92,7 +92,7 @@ pub struct Hints<'a> {
     pub look: Option<Stack>,
 }
 
-/// A network stack, as told from a TLS or QUIC handshake.
+/// A network stack, as recognised from a TLS or QUIC handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stack {
     /// Chromium's.
@@ -109,7 +109,7 @@ impl ClientClass {
     /// An upper bound of [`index`](Self::index): it fits into six bits.
     pub const COUNT: usize = 64;
 
-    /// The class of everything that is not known.
+    /// The class of everything unknown.
     pub const OTHER: Self = Self::new(Family::Other, Platform::Other);
 
     /// A family on a platform.

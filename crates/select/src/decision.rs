@@ -5,7 +5,7 @@ use altway_units::{Ratio, duration};
 use std::fmt;
 use std::time::Duration;
 
-/// The protocol that a client shall use.
+/// The protocol that a client should use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Offer {
     /// HTTP/2 over TCP (or HTTP/1.1, for clients without).
@@ -33,9 +33,9 @@ impl fmt::Display for Offer {
 /// A decision: the offer that a client is told, and its reason.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Decision {
-    /// The protocol that the client shall use.
+    /// The protocol that the client should use.
     pub offer: Offer,
-    /// The word of the response on it.
+    /// The response's `Alt-Svc` field.
     pub alt_svc: AltSvc,
     /// Why.
     pub reason: Reason,
@@ -44,25 +44,25 @@ pub struct Decision {
     pub propensity: f64,
     /// The client is in this week's hold-out.
     pub held: bool,
-    /// The times that the decision rests on, where the model predicts any.
+    /// The times on which the decision is based, if the model predicts any.
     pub prediction: Option<Prediction>,
 }
 
-/// Predicted times, and what became of them.
+/// Predicted times, and what they were adjusted by.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prediction {
     /// Seconds over HTTP/2: geometric mean over what the host's visitors load.
     pub h2: f64,
     /// The same over HTTP/3, by the surface.
     pub h3: f64,
-    /// ln(T3 / T2) with everything that is known of client and class: below 0, HTTP/3 is faster.
+    /// ln(T3 / T2), adjusted by everything that is known of client and class: below 0, HTTP/3 is faster.
     pub difference: f64,
-    /// Standard deviation of `difference` by what is not known of the client, and by what was not measured of the
+    /// Standard deviation of `difference`, from what is unknown of the client and what was not measured of the
     /// congestion control.
     pub deviation: f64,
-    /// Part of `difference` that the client's own pages say.
+    /// Part of `difference` that comes from the client's own pages.
     pub effect: f64,
-    /// Gain that HTTP/3 must have, with the price of load in it.
+    /// Gain that HTTP/3 must have, the price of the worker's load included.
     pub margin: f64,
     /// Bit/s over TCP and over QUIC.
     pub rates: [f64; 2],
@@ -72,7 +72,7 @@ pub struct Prediction {
     pub loss: f64,
     /// Congestion control of TCP and of QUIC.
     pub congestion: [Congestion; 2],
-    /// The surface was made from cells under these; else its formulas alone say the times.
+    /// True if the surface was fitted to or tested on cells under these; else the times are from its formulas alone.
     pub is_measured: bool,
 }
 
@@ -84,7 +84,7 @@ pub enum Reason {
     Fixed,
     /// Nothing is known of the client's path.
     UnknownPath,
-    /// The first response is large: it measures the path, and then is decided.
+    /// The first response is large: it measures the path, and the decision follows.
     Waiting,
     /// The round-trip time alone decides for HTTP/3.
     LongRtt {
@@ -130,11 +130,11 @@ pub enum Reason {
         /// Gain that HTTP/3 must have.
         margin: f64,
     },
-    /// A coin was thrown for this client and week, to measure both protocols.
+    /// A coin decided for this client and week, so that both protocols are measured.
     HoldOut,
-    /// HTTP/3 was offered, and never came.
+    /// HTTP/3 was offered, and the client never used it.
     UdpBlocked,
-    /// HTTP/3 was taken back lately.
+    /// HTTP/3 was taken back recently.
     TakenBack,
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 /// The knowledge of a client and its path, from which every model decides. What is unknown is left out of the text.
 ///
-/// From a log any number may come: all that is made of them is finite.
+/// A log may contain any numbers; all that is computed from them is finite.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Evidence {
@@ -28,7 +28,7 @@ pub struct Evidence {
     /// Measurements that the rate over QUIC is the mean of, 7 at most.
     #[serde(skip_serializing_if = "is_zero")]
     pub quic_rates: f64,
-    /// The path carries at least so much, bit/s.
+    /// Lower bound of the path's rate, bit/s.
     #[serde(skip_serializing_if = "is_zero")]
     pub least_bps: f64,
     /// Packets sent, older ones less.
@@ -55,10 +55,10 @@ pub struct Evidence {
     /// Share of packets that addresses of the same network lose; where the client's own rate is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub near_loss: Option<f64>,
-    /// HTTP/3 was offered here and never came.
+    /// True if HTTP/3 was offered to this client and never used.
     #[serde(skip_serializing_if = "is_false")]
     pub udp_blocked: bool,
-    /// Rate that the class takes over QUIC, bit/s.
+    /// Highest rate at which the class receives over QUIC, bit/s.
     pub limit_bps: f64,
     /// ln by which the hold-out says that the class is slower over HTTP/3 than predicted.
     #[serde(skip_serializing_if = "is_zero")]
@@ -86,7 +86,7 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl Selector {
-    /// Returns what a decision for `client` at this moment rests on.
+    /// Returns what a decision for `client` at this moment is based on.
     #[must_use]
     pub fn evidence(&self, client: &Client, host: &Host, moment: &Moment) -> Evidence {
         let found = self.known(client, moment);

@@ -1,13 +1,13 @@
-//! Which protocol to offer a client: observation, state, model, decision, `Alt-Svc`, explanation.
+//! The choice of the protocol that a client is offered: observation, state, model, decision, `Alt-Svc`, explanation.
 //!
-//! A client comes over TCP and moves to HTTP/3 when a response tells it to (`Alt-Svc`, RFC 7838). What it is
-//! told is worth measuring: some clients take less over QUIC than their path carries, some networks throttle
-//! or block UDP, and a switch costs round trips that only later visits earn back. A [`Selector`] is told what a
-//! server's connections do, predicts the time of both protocols over what the host's visitors load, and gives
-//! each response its field, with a reason.
+//! A client's first connection is over TCP, and it moves to HTTP/3 when a response tells it to (`Alt-Svc`, RFC 7838).
+//! Not every client should: some receive slower over QUIC than their path allows, some networks throttle
+//! or block UDP, and a switch costs round trips that only later visits gain back. A [`Selector`] is told what a
+//! server's connections do, predicts the time of both protocols for what the host's visitors load, and returns the
+//! field for each response, with a reason.
 //!
-//! Left to others: reading the transports' counters, clocks, keys and files, and putting the field on
-//! responses (`serve`); measuring the transfers that a surface is [fitted](fit) to (`lab`).
+//! Left to other crates: reading the transports' counters, clocks, keys and files, and putting the field on
+//! responses (`altway-serve`); measuring the transfers that a surface is [fitted](fit) to (`altway-lab`).
 //!
 //! ```
 //! use altway_select::{
@@ -28,13 +28,13 @@
 //! let client = selector.client("192.0.2.7".parse()?, &hints);
 //! selector.connected(&client, Transport::Tcp, now);
 //!
-//! // Before a response, at most once a second: what does it say?
+//! // Before a response, at most once a second: the field to send.
 //! let moment = Moment { min_rtt: Some(Duration::from_millis(40)), ..Moment::new(now, Transport::Tcp) };
 //! let decision = selector.decide(&client, &host, &moment);
 //! assert_eq!(decision.offer, Offer::Http3);
 //! assert_eq!(decision.alt_svc.field_value(443).as_deref(), Some(r#"h3=":443"; ma=2592000"#));
 //!
-//! // After a response, or when the connection ends: what is new on it?
+//! // After a response, or when the connection ends: what is new on it.
 //! let large = Bulk {
 //!     size: DataSize::from_bytes(50_000_000),
 //!     rate: "900mbit".parse()?,
@@ -47,7 +47,7 @@
 //!     ..Observation::new(Transport::Tcp)
 //! }, now);
 //!
-//! // A short and fast path, of which Firefox takes less than half over QUIC.
+//! // A short and fast path, of which Firefox uses less than half over QUIC.
 //! let moment = Moment { min_rtt: Some(Duration::from_millis(1)), ..moment };
 //! let decision = selector.decide(&client, &host, &moment);
 //! assert_eq!((decision.offer, decision.alt_svc), (Offer::Http2, AltSvc::Clear));

@@ -24,18 +24,18 @@ pub enum Transport {
     Quic,
 }
 
-/// The news of one connection since it was observed before. All fields may be left at their defaults.
+/// The news of one connection since it was last observed. All fields may be left at their defaults.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Observation {
     /// The connection's transport.
     pub transport: Transport,
-    /// The congestion control of the connection's sender, the server. `None`: as the selector was told of all.
+    /// The congestion control of the connection's sender, the server. `None`: as configured in the selector.
     pub congestion: Option<Congestion>,
     /// The connection's least round-trip time.
     pub min_rtt: Option<Duration>,
     /// The connection's smoothed round-trip time (RFC 6298, RFC 9002 section 5.3).
     pub smoothed_rtt: Option<Duration>,
-    /// Packets sent since it was observed before.
+    /// Packets sent since it was last observed.
     pub packets_sent: u64,
     /// Packets among these that count as lost: over TCP those sent again.
     pub packets_lost: u64,
@@ -54,12 +54,12 @@ pub struct Bulk {
     pub size: DataSize,
     /// Rate at which its last three quarters were delivered.
     pub rate: Bandwidth,
-    /// The server had nothing to send for a while in these three quarters: the path may carry more.
+    /// True if the server had nothing to send for a while in these three quarters: the path may carry more.
     pub app_limited: bool,
 }
 
-/// A load at one go: responses with pauses of less than a second between them. A page of which
-/// the client cancelled a part must be left out.
+/// A page: responses with pauses of less than a second between them. A page of which the client cancelled a part must
+/// be left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Page {
     /// Bytes of the first response.
@@ -70,8 +70,8 @@ pub struct Page {
     pub responses: u32,
     /// The state of the connection before the first request.
     pub start: Start,
-    /// Time for which at least one response was under way, up to the acknowledgement of its last byte. On a
-    /// new connection from its first packet on; over TCP that is a round trip before the server accepts it.
+    /// Time during which at least one response was in progress, up to the acknowledgement of its last byte. On a new
+    /// connection it begins with the first packet; over TCP that is a round trip before the server accepts it.
     pub time: Duration,
 }
 

@@ -41,7 +41,7 @@ impl Pages {
         }
     }
 
-    /// A request has arrived. The page before it, if one is complete.
+    /// Notes that a request has arrived. Returns the page before it, if one is complete.
     pub fn request(&mut self, at: Timestamp) -> Option<Page> {
         let page = self.complete(at);
         // The first page of a connection began with the connection.
@@ -52,7 +52,7 @@ impl Pages {
         page
     }
 
-    /// The last byte of a response of `size` was acknowledged.
+    /// Notes that the last byte of a response of `size` was acknowledged.
     pub fn response(&mut self, at: Timestamp, size: DataSize) {
         if self.first.is_none() {
             self.first = Some(size);
@@ -63,18 +63,18 @@ impl Pages {
         self.end(at);
     }
 
-    /// A request ended without a whole response: its page counts for nothing.
+    /// Notes that a request ended without a complete response: its page does not count.
     pub fn cancelled(&mut self, at: Timestamp) {
         self.spoilt = true;
         self.end(at);
     }
 
-    /// Leaves the page that is under way out: it is none, or counts for nothing.
+    /// Leaves out the page that is in progress, because it does not count.
     pub const fn spoil(&mut self) {
         self.spoilt = true;
     }
 
-    /// The latest page, if a pause has followed it by now. To be asked for when a connection ends or idles.
+    /// The latest page, if a pause has followed it by now. Call it when a connection ends or is idle.
     pub fn complete(&mut self, now: Timestamp) -> Option<Page> {
         if self.under_way > 0 || now - self.ended < PAUSE {
             return None;
@@ -93,7 +93,7 @@ impl Pages {
         page
     }
 
-    /// Requests whose end was not reported yet.
+    /// Number of requests whose end was not reported yet.
     #[must_use]
     pub const fn under_way(&self) -> u32 {
         self.under_way

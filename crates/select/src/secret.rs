@@ -4,7 +4,7 @@ use siphasher::sip::SipHasher24;
 use std::fmt;
 use std::hash::Hasher;
 
-/// 128 random bits from the caller. They must stay the same for as long as a snapshot shall be readable.
+/// 128 random bits from the caller. They must stay the same as long as a snapshot should be readable.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Secret([u8; 16]);
 

@@ -35,12 +35,13 @@ pub struct Config {
     pub model: Box<dyn Model>,
     /// Coefficients of the predicted times. Default: the embedded ones.
     pub surface: Surface,
-    /// Addresses and classes that are kept at most: 60 bytes each, networks included, as they come.
+    /// The most pairs of address and class that are kept: 60 bytes each, networks included, allocated as they come.
     /// Default 131,072.
     pub max_clients: usize,
-    /// Congestion control over TCP and over QUIC, for connections of which none other is said. Default: by loss at both.
+    /// Congestion control over TCP and over QUIC, for connections without one of their own. Default: loss-based for
+    /// both.
     pub congestion: [Congestion; 2],
-    /// Visits before which nothing that was learnt is gone by. Default 1,000.
+    /// Visits after which decisions begin to use what was learnt. Default 1,000.
     pub learn_after: u64,
 }
 
@@ -60,8 +61,8 @@ impl Config {
     }
 }
 
-/// A host whose responses carry decisions of its own, for a host of downloads and a site differ. About 2 KiB;
-/// one for each name that is configured, never for each that a client asks for.
+/// A host with decisions of its own, because a download host and a site differ. It takes about 2 KiB: make one for
+/// each configured name, never for each name that a client asks for.
 #[derive(Debug, Default)]
 pub struct Host {
     name: Box<str>,
@@ -91,8 +92,8 @@ impl Host {
         &self.name
     }
 
-    /// Has that model decide for the host's clients, in place of the selector's. What it predicts with is its own;
-    /// what is known of clients is the selector's. Where it does not learn, the host's pages teach nothing.
+    /// Lets `model` decide for the host's clients, in place of the selector's model. It uses its own surface, and the
+    /// selector's knowledge of clients. If it does not learn, nothing is learnt from the host's pages.
     #[must_use]
     pub fn with_model(mut self, model: Box<dyn Model>) -> Self {
         self.model = Some(model);
@@ -100,10 +101,10 @@ impl Host {
     }
 }
 
-/// The moment of a decision, and what it is for.
+/// The circumstances of a decision.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Moment {
-    /// Now.
+    /// The current time.
     pub now: UnixTime,
     /// Transport of the connection that the response goes out on.
     pub transport: Transport,
@@ -111,11 +112,11 @@ pub struct Moment {
     pub congestion: Option<Congestion>,
     /// Least round-trip time of this connection.
     pub min_rtt: Option<Duration>,
-    /// Busy share of the worker's processor time lately, 0 to 1.
+    /// Busy share of the worker's recent processor time, 0 to 1.
     pub load: f64,
     /// Size of the response, if it is the connection's first and its size is known.
     pub first_response: Option<DataSize>,
-    /// Bytes that the session is expected to load yet.
+    /// Bytes that the session is still expected to load.
     pub expected: Option<DataSize>,
 }
 
@@ -135,8 +136,8 @@ impl Moment {
     }
 }
 
-/// Decides for clients, and learns of them. Shared by all workers: `&self` everywhere, with a lock for each of
-/// 64 parts of what is known, each held for less than a microsecond.
+/// Decides for clients, and learns from them. It is shared by all workers: methods take `&self`, with a lock for each
+/// of 64 parts of the state, held for less than a microsecond.
 #[derive(Debug)]
 pub struct Selector {
     pub(crate) secret: Secret,
@@ -151,7 +152,7 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// A selector that knows nobody.
+    /// A selector that knows no client.
     #[must_use]
     pub fn new(config: Config) -> Self {
         Self {
@@ -173,8 +174,8 @@ impl Selector {
         Client::new(&self.secret, address, ClientClass::of(hints))
     }
 
-    /// A connection of `client` has begun. To be called once a connection, before decisions on it. Returns whether the
-    /// client had been offered HTTP/3 before, by the latest decision for any host.
+    /// Notes that a connection of `client` has begun: call it once for each connection, before decisions on it.
+    /// Returns true if the client had been offered HTTP/3 before, by the latest decision for any host.
     pub fn connected(&self, client: &Client, transport: Transport, now: UnixTime) -> bool {
         let (offered, visit, blocked) = self.store.change(client, now, |known| {
             let offered = known.is_offered();
@@ -214,8 +215,8 @@ impl Selector {
         self.learn(client, host, observation, now)
     }
 
-    /// Decides what a response of `host` to `client` says. It counts as said: what the client does next is held
-    /// against it. Once a connection and second is enough.
+    /// Decides what a response of `host` to `client` says. The response counts as sent, and the client's next steps
+    /// are judged by it. Once a second for each connection is enough.
     #[must_use]
     pub fn decide(&self, client: &Client, host: &Host, moment: &Moment) -> Decision {
         let verdict = self.judge(client, host, moment);
@@ -223,19 +224,19 @@ impl Selector {
         verdict.decision
     }
 
-    /// The decision that [`decide`](Self::decide) would make, of which nobody is told.
+    /// The decision that [`decide`](Self::decide) would make, without noting it.
     #[must_use]
     pub fn preview(&self, client: &Client, host: &Host, moment: &Moment) -> Decision {
         self.judge(client, host, moment).decision
     }
 
-    /// Addresses and classes that are kept.
+    /// Number of pairs of address and class that are kept.
     #[must_use]
     pub fn clients(&self) -> usize {
         self.store.len()
     }
 
-    /// bit/s that a class takes over QUIC, as learnt.
+    /// Highest rate in bit/s at which a class receives over QUIC, as learnt.
     #[must_use]
     pub fn limit(&self, class: ClientClass) -> f64 {
         self.classes.get(class).0

@@ -14,11 +14,11 @@ use std::sync::PoisonError;
 const MAGIC: &[u8; 8] = b"altwsel\n";
 const VERSION: u32 = 2;
 
-/// Bytes that are no snapshot of this selector.
+/// Reasons why bytes are no snapshot for this selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnapshotError {
-    /// Bytes that are no snapshot, or cut off.
+    /// No snapshot, or a truncated one.
     #[error("not a snapshot of path statistics, or an incomplete one")]
     Format,
     /// Another version of altway made it.
@@ -36,8 +36,8 @@ pub enum SnapshotError {
 }
 
 impl Selector {
-    /// Everything that is known but for the hosts' mixes, which are learnt anew within 200 pages. About 49 bytes a
-    /// client and 25 a network.
+    /// Everything that is known, except the hosts' mixes of pages, which are learnt anew within 200 pages. About 49
+    /// bytes a client and 25 a network.
     #[must_use]
     pub fn snapshot(&self, now: UnixTime) -> Vec<u8> {
         let mut to = MAGIC.to_vec();
@@ -76,9 +76,9 @@ impl Selector {
         to
     }
 
-    /// Takes up what [`snapshot`](Self::snapshot) gave. What has been forgotten since is left out; entries
-    /// beyond what this selector keeps take each other's place. Where it was learnt under other congestion control than
-    /// this selector's, clients' rates stay as lower bounds, networks' go, and classes begin nearly anew.
+    /// Restores what [`snapshot`](Self::snapshot) returned. What is too old by now is left out; entries beyond what
+    /// this selector keeps replace each other. Where it was learnt under other congestion control than this
+    /// selector's, clients' rates stay as lower bounds, networks' go, and classes begin nearly anew.
     ///
     /// # Errors
     /// The bytes are no snapshot of this version under this secret. Then nothing has changed.
@@ -127,8 +127,8 @@ impl Selector {
     }
 }
 
-/// Congestion control of TCP and of QUIC under which a snapshot was made, for who looks into it: as the rest, it counts
-/// only once [`Selector::restore`] has found the checksum right. `None` for bytes that are no snapshot of this version.
+/// Congestion control of TCP and of QUIC under which a snapshot was made. As the rest of it, it can be trusted only
+/// after [`Selector::restore`] has verified the checksum. `None` for bytes that are no snapshot of this version.
 #[must_use]
 pub fn snapshot_congestion(bytes: &[u8]) -> Option<[Congestion; 2]> {
     let mut from = Reader(bytes);

@@ -20,16 +20,16 @@ pub use file::SurfaceError;
 pub(crate) use predictor::Predictor;
 pub use provenance::{Source, Sources};
 
-/// The reaction of a transport's sender to loss. In surface files and in texts a kind goes by the name of the best
-/// known of it: `cubic`, `bbr`.
+/// The reaction of a transport's sender to loss. In surface files and in output each kind has the name of its
+/// best-known member: `cubic`, `bbr`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Congestion {
     /// Takes loss for congestion: CUBIC (RFC 9438), Reno (RFC 5681).
     #[default]
     #[serde(rename = "cubic")]
     LossBased,
-    /// Goes by the delivery rate: BBR (draft-ietf-ccwg-bbr). Loss below some percent slows it by what is sent
-    /// again only.
+    /// Model-based, by the delivery rate: BBR (draft-ietf-ccwg-bbr). Loss below a few per cent costs only what is
+    /// sent again.
     #[serde(rename = "bbr")]
     RateBased,
 }
@@ -73,14 +73,14 @@ pub struct Terms {
     pub congestion3: Congestion,
 }
 
-/// A load: a document, then the objects that it names.
+/// A page load: a document, then the objects that it names.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Exchange {
     /// Bytes of the first response.
     pub document: f64,
     /// Bytes of the responses after it, together.
     pub objects: f64,
-    /// They are more than a few, so that one lost packet over TCP holds up several.
+    /// True if there are more than a few objects, so that one lost packet over TCP holds up several.
     pub many: bool,
     /// Round trips before the first request over TCP: 2 with TLS 1.3 on a new connection, else 0.
     pub setup2: f64,
@@ -95,7 +95,7 @@ pub struct Times {
     pub h2: f64,
     /// Over HTTP/3.
     pub h3: f64,
-    /// Share of the time over HTTP/3 for which bytes are under way at the path's rate.
+    /// Share of the time over HTTP/3 in which bytes are transferred at the path's rate.
     pub waiting: f64,
 }
 
@@ -107,7 +107,7 @@ impl Times {
     }
 }
 
-/// Coefficients of the times, and what classes of clients take over QUIC.
+/// A surface: coefficients of the times, and the limits of classes of clients over QUIC.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Surface {
@@ -158,7 +158,7 @@ static EMBEDDED: LazyLock<Surface> = LazyLock::new(|| {
 });
 
 impl Surface {
-    /// The surface that altway ships.
+    /// The surface that ships with altway.
     #[must_use]
     pub fn embedded() -> &'static Self {
         &EMBEDDED
@@ -170,7 +170,7 @@ impl Surface {
         &self.sources
     }
 
-    /// Bit/s that clients of a class take over QUIC, where that was measured.
+    /// Highest rate in bit/s at which clients of a class receive over QUIC, if that was measured.
     #[must_use]
     pub fn limit(&self, class: ClientClass) -> Option<f64> {
         let own = self.limits.get(&class.to_string());
@@ -185,7 +185,7 @@ impl Surface {
         limits.get(limits.len().saturating_sub(1) / 2).copied()
     }
 
-    /// The least of the limits of browsers, for clients that can't be told.
+    /// The least of the limits of browsers, for unknown clients.
     #[must_use]
     pub fn least_browser_limit(&self) -> Option<f64> {
         let browsers = self.limits.iter().filter(|(class, _)| {
@@ -196,15 +196,15 @@ impl Surface {
         browsers.map(|(_, limit)| *limit).min_by(f64::total_cmp)
     }
 
-    /// True if cells with this congestion control, TCP's and QUIC's, were among those that the surface was made from or
-    /// tried on. The times of others are those of the formulas alone.
+    /// True if cells with this congestion control, TCP's and QUIC's, were among those that the surface was fitted to
+    /// or tested on. Times under others are from the formulas alone.
     #[must_use]
     pub fn is_measured(&self, congestion: [Congestion; 2]) -> bool {
         self.sources.congestion.contains(&congestion)
     }
 
-    /// Predicts how long an exchange takes. Finite and above 0 for all terms: what is out of range, or no
-    /// number, counts as the nearest that is within.
+    /// Predicts how long an exchange takes. The times are finite and above 0 for all terms: a value that is out of
+    /// range, or not a number, counts as the nearest one within.
     #[must_use]
     pub fn times(&self, terms: &Terms, exchange: &Exchange) -> Times {
         Predictor::new(self, terms).times(exchange)

@@ -1,17 +1,17 @@
-//! The servers behind a proxy: which of them has a request, what it is sent, and what follows when it fails.
+//! The servers behind a proxy (upstreams): the choice among them, connections to them, and what follows a failure.
 //!
-//! A [`Group`] is servers that answer the same requests. [`Group::send`] carries one to one of them, over connections
-//! that each worker thread keeps for itself, and gives the response as it comes. Its rules are pure: [`balance`]
-//! chooses a server, [`health`] knows which of them may be chosen, [`retry`] decides what becomes of a request that
-//! failed, [`heads`] rewrites the fields that pass, [`rewrite`] changes what an operator wants changed. Time, random
-//! numbers and what happened are their arguments.
+//! A [`Group`] is a set of servers that answer the same requests. [`Group::send`] sends a request to one of them, over
+//! connections that each worker thread keeps for itself, and returns the response as it arrives. Its rules are pure
+//! functions: [`balance`] chooses a server, [`health`] knows which of them may be chosen, [`retry`] decides what to do
+//! with a request that failed, [`heads`] rewrites the fields that are passed on, and [`rewrite`] makes the operator's
+//! changes. Time, random numbers and what happened are their arguments.
 //!
-//! Content is streamed in both directions, no faster than the other end takes it, and never written to a disk. Of a
-//! request whose method is idempotent the first [`Options::keep_body`] bytes are kept for another attempt. Whoever waits
-//! for a response over HTTP/1.1 drives its connection; those of HTTP/2 and HTTP/3 have a task of the Tokio runtime in
-//! which the request was sent.
+//! Content is streamed in both directions, no faster than the other end reads it, and never written to a disk. For a
+//! request with an idempotent method the first [`Options::keep_body`] bytes are kept for another attempt. Over
+//! HTTP/1.1 the future that waits for a response drives the connection; connections of HTTP/2 and HTTP/3 have a task in
+//! the Tokio runtime in which the request was sent.
 //!
-//! Left to others: who the client is, what the routes are, logs (`altway-proxy`).
+//! Left to `altway-proxy`: who the client is, routes, logs.
 
 mod background;
 pub mod balance;
