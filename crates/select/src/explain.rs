@@ -5,7 +5,7 @@ use crate::observation::Transport;
 use crate::{Client, ClientClass, Congestion, Host, Moment, Selector, TimingBias};
 use std::fmt;
 
-/// A decision with everything that it rests on. Displays as some lines.
+/// A decision with everything that it is based on. Displays as several lines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Explanation {
     /// The client's class.
@@ -14,9 +14,10 @@ pub struct Explanation {
     pub decision: Decision,
     /// Something is known of the address and class.
     pub is_known: bool,
-    /// bit/s over TCP and over QUIC that were measured with this client.
+    /// Rates over TCP and over QUIC that were measured with this client, in bit/s.
     pub measured: [Option<f64>; 2],
-    /// Seconds of a round trip over TCP and over QUIC. A much shorter one over TCP is the sign of an accelerator.
+    /// Round-trip times over TCP and over QUIC, in seconds. A much shorter one over TCP indicates a proxy of TCP on
+    /// the path.
     pub rtts: [Option<f64>; 2],
     /// Packets sent and lost, older ones less.
     pub packets: (f64, f64),
@@ -24,14 +25,14 @@ pub struct Explanation {
     pub pages: [(f64, f64); 2],
     /// bit/s that the class takes over QUIC.
     pub limit: f64,
-    /// HTTP/3 was offered and never came.
+    /// True if HTTP/3 was offered and never used.
     pub udp_blocked: bool,
     /// Bias of the server's timing of the class against browsers' own, over HTTP/2 and over HTTP/3. It decides nothing.
     pub timing: [TimingBias; 2],
 }
 
 impl Selector {
-    /// Explains what `client` would be told by `host`. Nobody is told.
+    /// Explains what `client` would be told by `host`. Nothing is noted.
     #[must_use]
     pub fn explain(&self, client: &Client, host: &Host, moment: &Moment) -> Explanation {
         let decision = self.preview(client, host, moment);
@@ -78,9 +79,9 @@ pub struct ClassSummary {
     pub class: ClientClass,
     /// Addresses that are known.
     pub clients: usize,
-    /// Those addresses of them whose rate is known over TCP and over QUIC.
+    /// Addresses among them whose rate is known, over TCP and over QUIC.
     pub rated: [usize; 2],
-    /// Those addresses of them that HTTP/3 was offered and that never came over it.
+    /// Addresses among them that were offered HTTP/3 and never used it.
     pub udp_blocked: usize,
     /// bit/s that the class takes over QUIC, as learnt.
     pub limit: f64,

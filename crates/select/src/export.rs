@@ -14,7 +14,7 @@ pub struct ClientRecord {
     pub class: ClientClass,
     /// Measured rates over TCP and over QUIC, in bit/s.
     pub rates: [Option<f64>; 2],
-    /// Rate that the path carries at least, in bit/s; 0 where nothing shows.
+    /// Lower bound of the path's rate, in bit/s; 0 if unknown.
     pub floor: f64,
     /// Round-trip times over TCP and over QUIC, in seconds.
     pub rtts: [Option<f64>; 2],
@@ -24,7 +24,7 @@ pub struct ClientRecord {
     pub pages: [(f64, f64); 2],
     /// Offers of HTTP/3 after which a visit began, and visits that came over HTTP/3; both are halved above twelve.
     pub offers: (u8, u8),
-    /// HTTP/3 was offered and never came.
+    /// True if HTTP/3 was offered and never used.
     pub udp_blocked: bool,
     /// The client is in the hold-out of this week.
     pub held: bool,

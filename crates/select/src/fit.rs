@@ -67,14 +67,14 @@ pub struct Coefficient {
     pub name: String,
     /// The value, in the file's unit.
     pub value: f64,
-    /// The standard error in the same unit; `None`: it was kept.
+    /// The standard error in the same unit; `None` if the coefficient was kept.
     pub error: Option<f64>,
 }
 
 /// The result of a fit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fit {
-    /// The surface; where it is from is left to the caller.
+    /// The surface; its sources are left to the caller.
     pub surface: Surface,
     /// The coefficients, those of the file first, then the limits of the classes that were measured.
     pub coefficients: Vec<Coefficient>,
@@ -84,7 +84,7 @@ pub struct Fit {
     pub held_out: Vec<Residual>,
 }
 
-/// Why nothing was fitted.
+/// Reasons why nothing was fitted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FitError {
@@ -101,7 +101,7 @@ pub enum FitError {
     /// Several values of these coefficients fit the cells as well as each other.
     #[error("the runs don't determine {}", .0.join(", "))]
     Undetermined(Vec<String>),
-    /// A coefficient that is to be kept, and that there is not.
+    /// A coefficient that should be kept does not exist.
     #[error("there is no coefficient `{0}` to keep")]
     Unknown(String),
     /// A cell with a time, a rate or a difference that is no number or out of range.
@@ -114,7 +114,7 @@ pub enum FitError {
 /// for the residuals of cells that were held out.
 ///
 /// # Errors
-/// There are too few cells, they leave a coefficient open, or `keep` names one that there is not.
+/// There are too few cells, they leave a coefficient open, or `keep` names an unknown one.
 pub fn fit(
     cells: &[Measured],
     start: &Surface,

@@ -54,7 +54,7 @@ pub struct Context<'a> {
     pub class: ClientClass,
     /// bit/s that the class takes over QUIC, as learnt.
     pub limit: f64,
-    /// ln by which the hold-out says that the class is slower over HTTP/3 than predicted.
+    /// ln of the factor by which the class is slower over HTTP/3 than predicted, from the hold-out.
     pub correction: f64,
     /// The mix of what the host's visitors load.
     pub(crate) mix: &'a Mix,
@@ -64,7 +64,7 @@ pub struct Context<'a> {
     pub http3: bool,
     /// Congestion control over TCP and over QUIC.
     pub congestion: [Congestion; 2],
-    /// True once there have been visits enough to go by what was learnt.
+    /// True once there have been enough visits to use what was learnt.
     pub learning: bool,
     pub(crate) rtt: Option<f64>,
     pub(crate) known: Option<&'a Known>,
@@ -99,7 +99,7 @@ impl Context<'_> {
 /// The judgement of a model.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Judgement {
-    /// HTTP/3 suits the client.
+    /// True if HTTP/3 suits the client.
     pub http3: bool,
     /// Why.
     pub reason: Reason,
@@ -116,6 +116,6 @@ pub enum Manner {
     Long,
     /// Offers live for about a session, and are not taken back.
     Session,
-    /// For everybody and at once, whatever it costs.
+    /// Offers for everybody and at once, whatever that costs.
     Forced,
 }

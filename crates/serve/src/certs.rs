@@ -1,9 +1,9 @@
-//! Certificates for places where no public authority can help: a local authority, and leaves of it.
+//! Certificates where no public authority can issue any: a local authority, and certificates signed by it.
 //!
-//! The work of mkcert, built in: [`Store`] keeps the authority and one leaf in a directory, makes what
-//! is missing and renews what runs out; [`trust`] tells and does what a system needs to believe the
-//! authority. Whoever holds the authority's key can impersonate every site to those who trust it: the
-//! key never leaves its directory, is readable by its owner alone, and is never overwritten.
+//! The work of mkcert, built in: [`Store`] keeps the authority and one leaf in a directory, makes what is
+//! missing and renews what expires; [`trust`] explains and does what makes a system trust the authority.
+//! Whoever has the authority's key can impersonate every site to those who trust it: the key never leaves its
+//! directory, is readable by its owner only, and is never overwritten.
 
 mod names;
 mod store;

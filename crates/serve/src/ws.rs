@@ -1,8 +1,8 @@
 //! WebSockets in axum handlers, over HTTP/1.1 (RFC 6455), HTTP/2 (RFC 8441) and HTTP/3 (RFC 9220).
 //!
-//! axum's own `WebSocketUpgrade` works with hyper's upgrades alone, which no other server can make. This one
-//! has its habits: change the `use` lines, and leave the handlers as they are. Routes are made with
-//! `axum::routing::any`, since over HTTP/2 and HTTP/3 the method is CONNECT.
+//! axum's own `WebSocketUpgrade` works only with hyper's upgrades, which no other server can make. This one is
+//! used in the same way: change the `use` lines, and leave the handlers as they are. Make routes with
+//! `axum::routing::any`, because over HTTP/2 and HTTP/3 the method is CONNECT.
 //!
 //! ```
 //! use altway_serve::ws::{WebSocket, WebSocketUpgrade};
@@ -23,10 +23,10 @@
 //! let app: Router = Router::new().route("/", any(upgrade));
 //! ```
 //!
-//! The future that `on_upgrade` was given is dropped when the client is gone. A client that closes its half of the
-//! stream is not gone: [`WebSocket::recv`] gives `None`, or an error. A WebSocket over which no byte moves for
-//! [`Limits::idle_timeout`](crate::Limits::idle_timeout) ends: applications that are silent for so long send a
-//! [`Message::Ping`] now and then.
+//! The future of `on_upgrade` is dropped when the client disconnects. A client that only closes its half of the
+//! stream stays connected: [`WebSocket::recv`] returns `None`, or an error. A WebSocket over which no byte moves
+//! for [`Limits::idle_timeout`](crate::Limits::idle_timeout) ends, so applications that are silent for longer
+//! should send a [`Message::Ping`] now and then.
 
 mod message;
 mod rejection;

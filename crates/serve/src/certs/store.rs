@@ -77,8 +77,8 @@ impl Leaf {
 }
 
 impl Store {
-    /// Opens `dir`, which is made when missing, readable by its owner alone. Makes the authority
-    /// (ten years) unless it is there.
+    /// Opens `dir`, which is made if missing, readable by its owner only. Makes the authority (for ten years) if it
+    /// is missing.
     ///
     /// # Errors
     /// The directory can't be used; the authority has lost its key.
@@ -109,18 +109,17 @@ impl Store {
         &self.dir
     }
 
-    /// The authority's certificate, as PEM: what clients are to trust.
+    /// The path of the authority's certificate, as PEM, which clients have to trust.
     #[must_use]
     pub fn authority(&self) -> PathBuf {
         self.dir.join(AUTHORITY)
     }
 
-    /// A leaf for localhost, 127.0.0.1, ::1 and `names` (hosts, `*.` and a host, addresses): the one
-    /// that is there if it covers them and lives 30 more days, else a new one (396 days) for these
-    /// and the former one's names.
+    /// A leaf for localhost, 127.0.0.1, ::1 and `names` (hosts, `*.` and a host, addresses): the existing one if it
+    /// covers them and is valid for 30 more days, else a new one (396 days) for these and the former one's names.
     ///
     /// # Errors
-    /// A name is none; a file can't be read or written; the authority expires too soon.
+    /// A name is invalid; a file can't be read or written; the authority expires too soon.
     pub fn leaf<S: AsRef<str>>(&self, names: &[S]) -> Result<Leaf, Error> {
         let wanted = Names::new(names)?;
         let former = self.read_leaf().ok();

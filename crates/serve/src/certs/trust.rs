@@ -45,7 +45,7 @@ curl, once         curl --cacert {ca} https://localhost:8443/
     )
 }
 
-/// Adds the authority to this system's trust store. Needs root. Doing it again changes nothing.
+/// Adds the authority to this system's trust store. Needs root. Repeating it changes nothing.
 ///
 /// # Errors
 /// The system is unknown, forbids it, or its tool fails.
@@ -53,7 +53,7 @@ pub fn install(authority: &Path) -> Result<(), Error> {
     system()?.install(authority)
 }
 
-/// Takes the authority out of this system's trust store again. Needs root. Not being there is fine.
+/// Removes the authority from this system's trust store. Needs root. It is no error if it is not there.
 ///
 /// # Errors
 /// The system is unknown, forbids it, or its tool fails.
