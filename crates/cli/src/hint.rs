@@ -318,6 +318,9 @@ fn of_load(error: &LoadError) -> Option<String> {
         LoadError::EarlyDataStreams { .. } => {
             return Some("leave out `--streams`, and raise `--connections`".into());
         }
+        LoadError::Resolve { .. } => {
+            return Some("look for a typing error in the name, or name the server's address".into());
+        }
         LoadError::NoCa { .. } => {
             return Some("name a CA file with --ca, or install ca-certificates".into());
         }
@@ -370,6 +373,15 @@ mod tests {
             source,
         };
         assert!(of(&error.into()).unwrap().contains("altway doctor"));
+    }
+
+    #[test]
+    fn a_name_without_an_address_has_a_hint() {
+        let error = LoadError::Resolve {
+            host: "nowhere.example".into(),
+            source: io::Error::from(io::ErrorKind::NotFound),
+        };
+        assert!(of(&error.into()).unwrap().contains("address"));
     }
 
     #[test]

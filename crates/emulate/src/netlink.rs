@@ -173,7 +173,7 @@ impl Netlink {
                 let window = RouteMetric::InitCwnd(packets);
                 route.attributes.push(RouteAttribute::Metrics(vec![window]));
                 let request = self.handle.route().add(route).replace().execute();
-                self.run("set TCP's first window of a route", request)?;
+                self.run("set TCP's initial window of a route", request)?;
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! The networks of a run with the servers in them: one for each topology, congestion control and first window.
+//! The networks of a run with the servers in them: one for each topology, congestion control and initial window.
 //!
 //! All stay up for the whole run, so that going from cell to cell in random order costs nothing.
 

@@ -42,7 +42,7 @@ pub struct Manifest {
     pub host: Host,
     /// The settings of the link in the first of the networks.
     pub link: LinkSettings,
-    /// The networks of the run, one for each topology, congestion control and first window; where those of several
+    /// The networks of the run, one for each topology, congestion control and initial window; where those of several
     /// workers differ, each kind once.
     #[serde(default)]
     pub networks: Vec<Network>,

@@ -47,7 +47,7 @@ pub const DEFAULT_MTU: u16 = 1_500;
 pub const LEAST_MTU: u16 = 1_228;
 
 /// The most environments that a plan may have, for each costs namespaces and a link of its own:
-/// topologies × congestion controls × first windows.
+/// topologies × congestion controls × initial windows.
 pub const MAX_ENVIRONMENTS: usize = 16;
 
 /// A plan: the matrix of conditions, what is fetched in each, and how often.
@@ -412,7 +412,7 @@ fn product(lengths: &[usize]) -> u64 {
     })
 }
 
-/// The first window of plans of a version that could not state another.
+/// The initial window of plans of a version that could not state another.
 fn only_ten() -> Vec<InitialWindow> {
     vec![InitialWindow::default()]
 }

@@ -91,9 +91,9 @@ pub(crate) fn congestion(congestion: Congestion) -> String {
     }
 }
 
-/// `first window 32 packets`.
+/// `initial window 32 packets`.
 pub(crate) fn initial_window(window: InitialWindow) -> String {
-    format!("first window {window} packets")
+    format!("initial window {window} packets")
 }
 
 /// The values that are the same in a series of cells: `5 Mbit/s · 0 % loss · 1 MB`, and every value

@@ -120,7 +120,7 @@ fn paragraph(finding: &Finding) -> String {
         finding.topic.title(),
         finding.seen
     );
-    let more = [("costs", &finding.cost), ("mend", &finding.mend)];
+    let more = [("costs", &finding.cost), ("fix", &finding.mend)];
     for (name, what) in more {
         if let Some(what) = what {
             text.push_str(&format!("{:<8} {name}: {what}\n", ""));

@@ -8,9 +8,10 @@ use crate::hint::mistake;
 use crate::printer::Printer;
 use altway_admin::{Address, Explained};
 use altway_select::{
-    Bulk, Client, ClientClass, Congestion, Host, ModelKind, Moment, Observation, Selector,
-    Transport, UnixTime,
+    Bulk, Client, ClientClass, Config, Congestion, Explanation, Host, ModelKind, Moment,
+    Observation, Secret, Selector, Transport, UnixTime,
 };
+use altway_serve::KeptPaths;
 use altway_units::{Bandwidth, DataSize, Ratio, duration};
 use anyhow::Result;
 use http::{Method, StatusCode};
@@ -24,22 +25,26 @@ const ENOUGH: usize = 64;
 
 /// Explain which protocol a server would offer a client, with both predicted times and what they are based on.
 ///
-/// With --admin the running server is asked. With --state-dir the answer is from what the server has kept in its
-/// state folder, up to a minute old while the server runs; then another path can be assumed. Neither changes
-/// anything. The prediction is for a congestion control of TCP and one of QUIC, which are named; `cubic` stands for
-/// all that take loss for congestion.
+/// The running server is asked, at --admin. With --state-dir the answer is from what the server has kept in its state
+/// folder, up to a minute old while the server runs; then another path or another policy can be assumed. With
+/// --what-if or --policy alone, nothing is known of the client but the path that is assumed. None of this changes
+/// anything in a server. The prediction is for a congestion control of TCP and one of QUIC, which are named; `cubic`
+/// stands for all that take loss for congestion.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
-  altway explain 192.0.2.7 --admin /run/altway/admin.sock
+  altway explain 192.0.2.7
+  altway explain 192.0.2.7 --admin 127.0.0.1:2019
+  altway explain 192.0.2.7 --what-if rate=1gbit,rtt=1ms
   altway explain 192.0.2.7 --state-dir /var/lib/altway --class firefox-linux
   altway explain 192.0.2.7 --state-dir /var/lib/altway --what-if rate=1gbit,rtt=1ms
   altway explain 192.0.2.7 --state-dir /var/lib/altway --what-if loss=2%,tcp=bbr,quic=bbr")]
 pub(crate) struct Arguments {
     /// The client's address.
     address: IpAddr,
-    /// Admin socket of the server (`altway serve --admin`): path of a Unix socket, or IP:PORT.
-    #[arg(long, value_name = "ADDRESS", required_unless_present = "state_dir", conflicts_with_all = ["state_dir", "policy", "what_if"])]
+    /// Admin socket of the server (`altway serve --admin`): path of a Unix socket, or IP:PORT [default: $ALTWAY_ADMIN,
+    /// or /run/altway/admin.sock].
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["state_dir", "policy", "what_if"])]
     admin: Option<Address>,
     /// The server's state folder (`altway serve --state-dir`).
     #[arg(long, value_name = "DIR")]
@@ -51,9 +56,9 @@ pub(crate) struct Arguments {
     /// The host name that the client asks for [default: one that has no decisions of its own].
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
-    /// Policy to explain; the folder does not say which one the server has.
-    #[arg(long, default_value_t = ModelKind::default())]
-    policy: ModelKind,
+    /// Policy to explain; a state folder does not say which one its server has [default: learned].
+    #[arg(long)]
+    policy: Option<ModelKind>,
     /// Assume another path: rate=RATE, rtt=TIME, loss=SHARE; or other congestion control: tcp=NAME, quic=NAME, each
     /// cubic, reno or bbr. Several with commas.
     #[arg(long, value_name = "PATH")]
@@ -102,18 +107,90 @@ impl FromStr for Supposed {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
-    let Some(folder) = &arguments.state_dir else {
-        return ask(arguments, printer);
-    };
-    if arguments.policy.file().is_some() {
-        return Err(mistake(
-            "a surface's file can't be explained by",
-            "look at it with `altway policy show FILE`; here, name surface, learned, or another policy",
-        ));
+/// What is known of clients, where this program explains and no server is asked.
+enum Knowledge {
+    /// What a server has kept.
+    Kept(KeptPaths),
+    /// No client at all.
+    Nothing {
+        selector: Box<Selector>,
+        secret: Secret,
+    },
+}
+
+impl Knowledge {
+    /// Reads a state folder; without one, nothing is known.
+    ///
+    /// # Errors
+    /// The folder can't be read, or the policy is one that can't be explained here.
+    fn load(arguments: &Arguments) -> Result<Self> {
+        let policy = arguments.policy.clone().unwrap_or_default();
+        if policy.file().is_some() {
+            return Err(mistake(
+                "a surface's file can't be explained by",
+                "look at it with `altway policy show FILE`; here, name surface, learned, or another policy",
+            ));
+        }
+        let congestion = arguments.what_if.unwrap_or_default().congestion;
+        if let Some(folder) = &arguments.state_dir {
+            return read(folder, &policy, congestion).map(Self::Kept);
+        }
+        // It names one client, which nobody else sees: any key does.
+        let secret = Secret::new([0; 16]);
+        let mut config = Config::new(secret, &policy);
+        config.congestion = congestion.map(Option::unwrap_or_default);
+        let selector = Box::new(Selector::new(config));
+        Ok(Self::Nothing { selector, secret })
     }
+
+    fn selector(&self) -> &Selector {
+        match self {
+            Self::Kept(kept) => kept.selector(),
+            Self::Nothing { selector, .. } => selector,
+        }
+    }
+
+    fn client(&self, address: IpAddr, class: ClientClass) -> Client {
+        match self {
+            Self::Kept(kept) => kept.client(address, class),
+            Self::Nothing { secret, .. } => Client::new(secret, address, class),
+        }
+    }
+
+    /// How old it is, for a terminal.
+    fn age(&self) -> String {
+        match self {
+            Self::Kept(kept) => format!("as of {} s ago", age(kept).as_secs()),
+            Self::Nothing { .. } => {
+                "nothing is known of the client but the path that is assumed".into()
+            }
+        }
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
+    let here =
+        arguments.state_dir.is_some() || arguments.what_if.is_some() || arguments.policy.is_some();
+    if !here {
+        return ask(arguments, printer);
+    }
+    let knowledge = Knowledge::load(arguments)?;
+    let explanations = explain(arguments, &knowledge);
+    if arguments.json {
+        let shown: Vec<_> = explanations.iter().map(Explained::of).collect();
+        printer.json(&shown)?;
+    } else {
+        for explanation in &explanations {
+            show(&Explained::of(explanation), printer)?;
+        }
+        printer.say(&knowledge.age());
+    }
+    Ok(Answer::Done)
+}
+
+/// Explanations for the class that is asked for, or for all that are known at the address.
+fn explain(arguments: &Arguments, knowledge: &Knowledge) -> Vec<Explanation> {
     let supposed = arguments.what_if.unwrap_or_default();
-    let kept = read(folder, &arguments.policy, supposed.congestion)?;
     let host = match &arguments.host {
         Some(name) => Host::new(name),
         None => Host::default(),
@@ -121,8 +198,8 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = UnixTime::from_secs(seconds.unwrap_or_default().as_secs());
     let class = arguments.class.unwrap_or(ClientClass::OTHER);
-    let client = kept.client(arguments.address, class);
-    let selector = kept.selector();
+    let client = knowledge.client(arguments.address, class);
+    let selector = knowledge.selector();
     let moment = Moment {
         min_rtt: supposed.rtt,
         ..Moment::new(now, Transport::Tcp)
@@ -132,23 +209,13 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         selector.explain(client, &host, &moment)
     };
     let known = selector.explain_address(&client, &host, &moment);
-    let explanations: Vec<_> = match arguments.class {
+    match arguments.class {
         None if !known.is_empty() => known
             .iter()
             .map(|it| explain(&client.with_class(it.class)))
             .collect(),
         _ => vec![explain(&client)],
-    };
-    if arguments.json {
-        let shown: Vec<_> = explanations.iter().map(Explained::of).collect();
-        printer.json(&shown)?;
-    } else {
-        for explanation in &explanations {
-            show(&Explained::of(explanation), printer)?;
-        }
-        printer.say(&format!("as of {} s ago", age(&kept).as_secs()));
     }
-    Ok(Answer::Done)
 }
 
 fn show(explained: &Explained, printer: &Printer) -> Result<()> {
@@ -167,7 +234,7 @@ fn ask(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     if let Some(host) = &arguments.host {
         query.append_pair("host", host);
     }
-    let server = Server::at(arguments.admin.clone());
+    let server = Server::at(arguments.admin.clone())?;
     let answered = server.ask(Method::GET, &query.finish())?;
     if answered.status != StatusCode::OK {
         return Err(mistake(

@@ -13,6 +13,9 @@ use std::fmt::Write as _;
 /// The path of the admin socket in the unit that ships.
 const USUAL: &str = "/run/altway/admin.sock";
 
+/// The variable of the environment that has its address.
+const VARIABLE: &str = "ALTWAY_ADMIN";
+
 /// The server that is asked.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Server {
@@ -20,7 +23,7 @@ pub(crate) struct Server {
     #[arg(
         long,
         value_name = "ADDRESS",
-        env = "ALTWAY_ADMIN",
+        env = VARIABLE,
         hide_env_values = true,
         default_value = USUAL
     )]
@@ -28,12 +31,22 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// The server at an address; at the usual one where there is none.
-    pub(super) fn at(address: Option<Address>) -> Self {
-        let usual = || Address::Unix(USUAL.into());
-        Self {
-            admin: address.unwrap_or_else(usual),
-        }
+    /// The server at an address; where there is none, at that of the environment or else at the usual one.
+    ///
+    /// # Errors
+    /// What the environment has is no address.
+    pub(super) fn at(address: Option<Address>) -> Result<Self> {
+        let admin = match (address, std::env::var(VARIABLE)) {
+            (Some(address), _) => address,
+            (None, Ok(text)) => text.parse().map_err(|error| {
+                mistake(
+                    format!("${VARIABLE}: {error}"),
+                    "name the path of a Unix socket, or IP:PORT of a loopback address",
+                )
+            })?,
+            (None, Err(_)) => Address::Unix(USUAL.into()),
+        };
+        Ok(Self { admin })
     }
 
     /// Asks the server over its admin socket.

@@ -71,6 +71,32 @@ fn what_a_server_has_learnt_is_shown_explained_supposed_and_forgotten() {
 }
 
 #[test]
+fn an_assumed_path_is_explained_without_a_server() {
+    let dir = Dir::new();
+    let offer = |path: &str| {
+        let arguments = ["explain", "192.0.2.7", "--json", "--what-if", path];
+        json(&dir, &arguments)[0]["offer"].clone()
+    };
+    assert_eq!(offer("rate=1gbit,rtt=1ms"), "h2");
+    assert_eq!(offer("rate=20mbit,rtt=60ms"), "h3");
+    let policy = ["explain", "192.0.2.7", "--json", "--policy", "h2"];
+    assert_eq!(json(&dir, &policy)[0]["offer"], "h2");
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named_with_what_to_do() {
+    let dir = Dir::new();
+    let error = refusal(
+        dir.altway(["explain", "192.0.2.7"])
+            .env("ALTWAY_ADMIN", "gone.sock"),
+    );
+    assert!(
+        error.contains("gone.sock") && error.contains("--admin ADDRESS"),
+        "{error}"
+    );
+}
+
+#[test]
 fn what_cannot_be_explained_is_refused_with_a_hint() {
     let dir = Dir::new();
     for (arguments, error) in [

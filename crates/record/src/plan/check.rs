@@ -212,7 +212,7 @@ impl Plan {
             !default && foreign.is_some() && self.protocols.contains(&Protocol::H3),
             || {
                 let server = foreign.copied().unwrap_or_default();
-                format!("the server `{server}` can't be told its first window over HTTP/3")
+                format!("the server `{server}` can't be told its initial window over HTTP/3")
             },
             || "leave `initial_window` out, or measure that server in a plan of its own",
         )
@@ -252,7 +252,7 @@ impl Plan {
                     "the plan has {environments} environments: at most {MAX_ENVIRONMENTS} are set up"
                 )
             },
-            || "take fewer topologies, congestion controls or first windows",
+            || "take fewer topologies, congestion controls or initial windows",
         )
     }
 

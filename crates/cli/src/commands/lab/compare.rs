@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Two runs whose cells differ only in what surrounds the link (topology, server, client,
-congestion control, first window, connection, queue) are compared over that difference.
+congestion control, initial window, connection, queue) are compared over that difference.
 
 Examples:
   altway lab compare runs/20261122-100000-environments --by topology

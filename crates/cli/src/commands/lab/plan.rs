@@ -153,7 +153,7 @@ fn show(plan: &Plan, shard: Shard, json: bool, printer: &Printer) -> Result<Answ
 fn human(plan: &Plan, shard: Shard, cells: &[Cell], transfers: u64, time: Duration) -> String {
     let mut text = format!("{}: {}\n\n", plan.name, plan.description);
     for (name, values) in axes(plan) {
-        text.push_str(&format!("  {name:<12} {values}\n"));
+        text.push_str(&format!("  {name:<23} {values}\n"));
     }
     text.push_str(&links(plan));
     text.push_str(&format!("\n{}\n", sum(plan)));
@@ -216,9 +216,9 @@ fn axes(plan: &Plan) -> Vec<(&'static str, String)> {
         ("server", words(&plan.servers)),
         ("client", words(&plan.clients)),
         ("congestion", words(&plan.congestions)),
-        ("first window", words(&plan.initial_windows)),
+        ("initial_window", words(&plan.initial_windows)),
         ("certificate", words(&plan.certificates)),
-        ("compressed", words(&plan.certificate_compressions)),
+        ("certificate_compression", words(&plan.certificate_compressions)),
         ("connection", words(&plan.connections)),
         (
             "link",
@@ -295,7 +295,7 @@ fn line(plan: &Plan, cell: &Cell) -> String {
         (plan.congestions.len(), cell.congestion.to_string()),
         (
             plan.initial_windows.len(),
-            format!("first window {}", cell.initial_window),
+            format!("initial window {}", cell.initial_window),
         ),
         (plan.certificates.len(), cell.certificate.to_string()),
         (

@@ -16,7 +16,7 @@ const NAMES: [&str; PARTS + 1] = [
     "connection",
     "topology",
     "congestion control",
-    "first window",
+    "initial window",
     "certificate",
     "certificate compression",
     "client",

@@ -34,7 +34,7 @@ pub(super) fn text(it: &Estimates) -> String {
     for other in &it.policies {
         if let Some(predicted) = other.others_predicted {
             text += &format!(
-                "Of the other {:.0} % under {} nothing but the prediction tells: {:+.1} %.\n",
+                "The other {:.0} % under {} have a prediction alone: {:+.1} %.\n",
                 100.0 * (1.0 - other.shown),
                 other.policy,
                 percent(predicted)
@@ -168,7 +168,7 @@ mod tests {
         for part in [
             "as logged                  50 %                    250 ms",
             "h3                        100 %        -4.9 (-9.5 … +0.0)                         –    90 %       1.50   100 %",
-            "Of the other 25 % under surface nothing but the prediction tells: +22.1 %.",
+            "The other 25 % under surface have a prediction alone: +22.1 %.",
             "Hold-out: 12 pages from 5 addresses that a coin told HTTP/3, 10 from 4 that it told HTTP/2:\nHTTP/3 against HTTP/2 -4.9 (-9.5 … +0.0) %.",
             "it needs 600 visits more than its 400, 3 weeks at this pace.",
         ] {
