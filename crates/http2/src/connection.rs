@@ -1,12 +1,13 @@
 //! A connection: what it holds between turns, and the turn itself.
 //!
 //! The rest of [`Turn`] stands in `receive` (frames in), `heads` (field blocks in), `send` (what the
-//! application says), and `clock` (time-outs and shutdown).
+//! application says), and `clock` (time-outs and shutdown); what a connection that idles gives back, in `rest`.
 
 mod clock;
 mod control;
 mod heads;
 mod receive;
+mod rest;
 mod send;
 
 use std::collections::VecDeque;

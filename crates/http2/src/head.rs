@@ -90,6 +90,19 @@ impl HeadBuffer {
         };
     }
 
+    /// Forgets the message, and gives its memory back.
+    pub(crate) fn rest(&mut self) {
+        *self = Self {
+            id: self.id,
+            ..Self::default()
+        };
+    }
+
+    #[cfg(test)]
+    pub(crate) fn capacity(&self) -> usize {
+        self.text.capacity() + self.fields.capacity()
+    }
+
     pub(crate) fn view(&self) -> Head<'_> {
         Head { buffer: self }
     }

@@ -11,7 +11,8 @@ const URGENCIES: usize = 8;
 /// once (the caller sees to it), so it is bounded by the number of open streams.
 #[derive(Debug, Default)]
 pub(crate) struct Scheduler {
-    queues: [Queue; URGENCIES],
+    /// `None` before a stream has waited: most responses leave at once, and most connections idle.
+    queues: Option<Box<[Queue; URGENCIES]>>,
     /// Bit n: queue n may hold something.
     waiting: u8,
 }
@@ -30,7 +31,7 @@ impl Scheduler {
     pub(crate) fn push(&mut self, stream: u32, priority: Priority) {
         let urgency = usize::from(priority.urgency);
         self.waiting |= 1 << urgency;
-        let queue = &mut self.queues[urgency];
+        let queue = &mut self.queues.get_or_insert_default()[urgency];
         if priority.incremental {
             queue.in_turns.push_back(stream);
         } else {
@@ -41,8 +42,9 @@ impl Scheduler {
 
     /// The stream whose turn it is.
     pub(crate) fn pop(&mut self) -> Option<u32> {
+        let queues = self.queues.as_mut()?;
         while self.waiting != 0 {
-            let queue = &mut self.queues[self.waiting.trailing_zeros() as usize];
+            let queue = &mut queues[self.waiting.trailing_zeros() as usize];
             let next = queue.in_order.pop_front();
             if let Some(stream) = next.or_else(|| queue.in_turns.pop_front()) {
                 return Some(stream);
@@ -54,7 +56,10 @@ impl Scheduler {
 
     /// The stream ended, or moves to another priority.
     pub(crate) fn remove(&mut self, stream: u32, priority: Priority) {
-        let queue = &mut self.queues[usize::from(priority.urgency)];
+        let Some(queues) = &mut self.queues else {
+            return;
+        };
+        let queue = &mut queues[usize::from(priority.urgency)];
         let queue = match priority.incremental {
             true => &mut queue.in_turns,
             false => &mut queue.in_order,

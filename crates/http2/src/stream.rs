@@ -155,6 +155,13 @@ impl Streams {
         self.newest.iter().chain(self.others.values())
     }
 
+    /// Gives back the room for streams of a connection that has none.
+    pub(crate) fn rest(&mut self) {
+        debug_assert!(self.is_empty(), "a stream would be lost");
+        self.others = FxHashMap::default();
+        self.reset.shrink_to_fit();
+    }
+
     /// Remembers that we reset one of at most `max` streams.
     pub(crate) fn note_reset(&mut self, id: u32, max: usize) {
         let (least, most) = RESETS_REMEMBERED;

@@ -61,6 +61,11 @@ impl Clock {
         self.rtt.map(|(rtt, _)| rtt)
     }
 
+    /// Time at which the last bytes came, or the last stream ended.
+    pub(super) fn last_active(&self) -> Instant {
+        self.active
+    }
+
     pub(super) fn active(&mut self, now: Instant) {
         self.active = now;
     }

@@ -65,7 +65,7 @@ impl Memo {
         }
     }
 
-    fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         self.len = 0;
     }
 }

@@ -49,6 +49,11 @@ impl Reading {
         (header.kind == kind::HEADERS).then_some(header.stream)
     }
 
+    /// Gives back the room for the beginning of a frame, if none has begun.
+    pub(super) fn rest(&mut self) {
+        self.partial.shrink_to_fit();
+    }
+
     /// The stream is gone: what is left of its DATA goes nowhere.
     pub(super) fn forget(&mut self, stream: u32) {
         if let Some(data) = self.data.as_mut().filter(|data| data.stream == stream) {

@@ -110,6 +110,11 @@ impl Decoder {
         self.table.generation()
     }
 
+    /// Gives back the memory without which blocks are decoded to the same fields.
+    pub(crate) fn rest(&mut self) {
+        self.table.give_back_room();
+    }
+
     /// Section 6.3, 001 and the size with a prefix of 5 bits.
     fn take_size_updates(&mut self, input: &mut &[u8]) -> Result<(), DecompressionError> {
         while matches!(input.first(), Some(0x20..0x40)) {

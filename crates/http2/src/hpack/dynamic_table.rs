@@ -114,6 +114,14 @@ impl<T: Copy> DynamicTable<T> {
         }
     }
 
+    /// Gives back what the buffers have room for beside the entries.
+    pub(crate) fn give_back_room(&mut self) {
+        let evicted = self.entries.front().map_or(self.draft, |entry| entry.start);
+        self.move_away(evicted);
+        self.bytes.shrink_to_fit();
+        self.entries.shrink_to_fit();
+    }
+
     /// The draft.
     #[inline]
     pub(crate) fn draft(&self) -> &[u8] {
@@ -281,6 +289,27 @@ mod tests {
         table.insert_draft(4, 2);
         assert_eq!(tags(&table), [2]);
         assert_eq!(table.get(0).unwrap().value, b"new");
+    }
+
+    #[test]
+    fn without_its_room_a_table_has_the_same_entries_and_takes_more() {
+        let mut table = DynamicTable::new(3 * (32 + 4));
+        for tag in 1..=5 {
+            insert(&mut table, "aa", "bb", tag);
+        }
+        let before = table.generation();
+        table.give_back_room();
+        assert_eq!(tags(&table), [5, 4, 3]);
+        assert_eq!(table.generation(), before);
+        assert_eq!(table.bytes.capacity(), 3 * 4);
+        assert_eq!(table.entries.capacity(), 3);
+        insert(&mut table, "cc", "dd", 6);
+        assert_eq!(tags(&table), [6, 5, 4]);
+        assert_eq!(table.get(0).unwrap().name, b"cc");
+        assert_eq!(table.get(2).unwrap().value, b"bb");
+        table.resize(0);
+        table.give_back_room();
+        assert_eq!(table.bytes.capacity(), 0);
     }
 
     #[test]

@@ -21,7 +21,8 @@ use crate::field_block::{Content, FieldBlock, Indexing};
 pub(crate) struct Encoder {
     /// Tagged with the hash of name and value.
     table: DynamicTable<u64>,
-    memo: Memo,
+    /// In a box of its own, which a connection that idles gives back.
+    memo: Option<Box<Memo>>,
     /// A size update that the peer has not been told of.
     pending: Option<SizeUpdate>,
 }
@@ -38,7 +39,7 @@ impl Encoder {
     pub(crate) fn new() -> Self {
         Self {
             table: DynamicTable::new(DEFAULT_TABLE_SIZE),
-            memo: Memo::new(),
+            memo: None,
             pending: None,
         }
     }
@@ -113,7 +114,8 @@ impl Encoder {
                 }
                 // What changed the table would become something else the next time.
                 if self.table.generation() == generation {
-                    self.memo.keep(block.id(), generation, &out[start..]);
+                    let memo = self.memo.get_or_insert_with(|| Box::new(Memo::new()));
+                    memo.keep(block.id(), generation, &out[start..]);
                 }
             }
         }
@@ -121,7 +123,21 @@ impl Encoder {
 
     #[inline]
     fn append_known(&self, block: &FieldBlock, out: &mut Vec<u8>) -> bool {
-        self.memo.append(block.id(), self.table.generation(), out)
+        let Some(memo) = &self.memo else {
+            return false;
+        };
+        memo.append(block.id(), self.table.generation(), out)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn memo_bytes(&self) -> usize {
+        self.memo.as_deref().map_or(0, size_of_val)
+    }
+
+    /// Gives back the memory without which fields are encoded to the same bytes.
+    pub(crate) fn rest(&mut self) {
+        self.memo = None;
+        self.table.give_back_room();
     }
 
     fn update_size(&mut self, update: SizeUpdate, out: &mut Vec<u8>) {
