@@ -5,7 +5,8 @@
 //! [`service`], then the [`fields`] that every response has and the [`log`]'s line. The steps from there to the
 //! response's last byte are those of [`exchanges`], over what each protocol has for a [`carrier`]. What takes more
 //! than a moment waits in [`pending`]; a request's body comes by [`upload`], a response's leaves by
-//! [`outgoing`]. A request for a WebSocket is offered an [`upgrade`] to a [`tunnel`].
+//! [`outgoing`]. A request for a WebSocket is offered an [`upgrade`] to a [`tunnel`]. The memory of what is over goes
+//! to the next one by [`spares`].
 
 pub(crate) mod beacon;
 pub(crate) mod body;
@@ -25,6 +26,7 @@ pub(crate) mod record;
 pub(crate) mod redirect;
 pub(crate) mod requests;
 pub(crate) mod service;
+pub(crate) mod spares;
 pub(crate) mod terms;
 pub(crate) mod tunnel;
 pub(crate) mod upgrade;

@@ -7,7 +7,7 @@ use crate::client_auth::Presented;
 use crate::clients::Admitted;
 use crate::incidents::Incident;
 use crate::request::carrier::Carrier;
-use crate::request::exchanges::{Exchanges, Means};
+use crate::request::exchanges::{Exchanges, Means, Tables};
 use crate::request::handler::BoxError;
 use crate::request::log::Protocol;
 use crate::request::pending::{PendingWork, Ready, Taken};
@@ -44,6 +44,8 @@ type Key = (ConnectionHandle, StreamId);
 pub(super) struct Responses {
     setup: Arc<Setup>,
     pending: PendingWork<Key>,
+    /// Memory for responses that don't leave at once.
+    tables: Rc<Tables<StreamId>>,
     memory: Memory,
     /// The place of the address among the server's.
     listener: usize,
@@ -107,7 +109,8 @@ impl Responses {
             memory,
             listener,
             now: Now::read(),
-            pending: PendingWork::new(),
+            pending: PendingWork::new(Rc::default()),
+            tables: Rc::default(),
             changed: Vec::new(),
         }
     }
@@ -272,7 +275,10 @@ impl Responses {
             let terms = self.terms;
             let requests = Requests::new(responder, Protocol::Http3, peer, admitted, began, terms);
             Box::new(Open {
-                exchanges: Exchanges::new(requests.presented(presented).reached(local)),
+                exchanges: Exchanges::new(
+                    requests.presented(presented).reached(local),
+                    Rc::clone(&self.tables),
+                ),
                 in_progress: InProgress::default(),
             })
         }))

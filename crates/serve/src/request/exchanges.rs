@@ -16,6 +16,7 @@ use crate::request::outgoing::{Outgoing, Sent};
 use crate::request::pending::{PendingWork, Ready, Work};
 use crate::request::prepared::Prepared;
 use crate::request::requests::{Answer, Asking, Now, Requests};
+use crate::request::spares::Spares;
 use crate::request::upload::Report;
 use crate::selection::visit::Complete;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
@@ -23,6 +24,7 @@ use http_body::Body as _;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::hash::Hash;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// The means by which the exchanges of a connection go on.
@@ -33,18 +35,28 @@ pub(crate) struct Means<'a, C: Carrier> {
     pub(crate) now: Now,
 }
 
+/// The room of tables of responses that are handed on, in responses: 5 KB. A larger one stays with its connection until that
+/// idles.
+const ROOM: usize = 14;
+
+/// Tables of responses, of connections that send none.
+pub(crate) type Tables<S> = Spares<FxHashMap<S, Outgoing>>;
+
 /// The exchanges of one connection: its requests, and the responses that have not been handed over whole. `I`
 /// tells heads apart, `S` streams. Bounded by the engine's limit of concurrent streams.
 pub(crate) struct Exchanges<I, S> {
     pub(crate) requests: Requests<I>,
     sending: FxHashMap<S, Outgoing>,
+    /// Tables of others, which has this one while nothing is sent.
+    tables: Rc<Tables<S>>,
 }
 
 impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
-    pub(crate) fn new(requests: Requests<I>) -> Self {
+    pub(crate) fn new(requests: Requests<I>, tables: Rc<Tables<S>>) -> Self {
         Self {
             requests,
             sending: FxHashMap::default(),
+            tables,
         }
     }
 
@@ -195,8 +207,33 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
     ) {
         let held = self.requests.admitted().held().holder();
         let outgoing = outgoing(held, means.now.instant);
-        self.sending.insert(stream, outgoing);
+        self.put_in(stream, outgoing);
         self.send(stream, means);
+    }
+
+    fn put_in(&mut self, stream: S, outgoing: Outgoing) {
+        if self.sending.capacity() == 0
+            && let Some(table) = self.tables.take()
+        {
+            self.sending = table;
+        }
+        self.sending.insert(stream, outgoing);
+    }
+
+    /// Takes a response out of the table, and hands the table on if it was the last.
+    fn take_out(&mut self, stream: S) {
+        self.sending.remove(&stream);
+        let room = self.sending.capacity();
+        if self.sending.is_empty() && (1..=ROOM).contains(&room) {
+            self.tables.give(std::mem::take(&mut self.sending));
+        }
+    }
+
+    /// Gives the table back, whatever its room, if nothing is sent.
+    pub(crate) fn rest(&mut self) {
+        if self.sending.is_empty() {
+            self.sending = FxHashMap::default();
+        }
     }
 
     /// Hands over as much of a response's content as the protocol takes in its turn.
@@ -211,7 +248,7 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
             Ok(Sent::Part) => {}
             Ok(Sent::Waiting) => self.requests.starve(),
             Ok(Sent::All) => {
-                self.sending.remove(&stream);
+                self.take_out(stream);
                 self.answered(stream, means);
             }
             Err(error) => self.cut_off(stream, &error, means),
@@ -298,7 +335,7 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
 
     /// Drops what is left of an exchange whose stream is gone.
     pub(crate) fn forget<C: Carrier<Stream = S>>(&mut self, stream: S, means: &mut Means<'_, C>) {
-        self.sending.remove(&stream);
+        self.take_out(stream);
         let unread = means.pending.cancel(means.carrier.key(stream));
         // The connection's window has them still.
         means.carrier.release(stream, unread);

@@ -3,7 +3,7 @@
 //!
 //! Everything is polled in the task of its connection: a request costs no task of its own, and what
 //! is ready at once never comes here. HTTP/2 has one of these a connection, HTTP/3 one a worker. It holds
-//! nothing before there is something to wait for.
+//! nothing before there is something to wait for, nor while it [rests](PendingWork::rest).
 
 mod waits;
 
@@ -14,6 +14,7 @@ use crate::request::body::Body;
 use crate::request::contained::contain;
 use crate::request::handler::BoxError;
 use crate::request::requests::{Answered, Asking};
+use crate::request::spares::Spares;
 use crate::request::upload::{Report, Upload, upload};
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode, header};
@@ -22,6 +23,7 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::hash::Hash;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use waits::Waits;
@@ -29,11 +31,21 @@ use waits::Waits;
 /// Bytes that are taken of a request body that nobody reads, to let its client finish.
 const MAX_UNWANTED: usize = 64 << 10;
 
+/// Results and uploads for which there is room in memory that is handed on.
+const ROOM: usize = 14;
+
 /// Work that is going on, by the key of each exchange. Bounded by the engine's limit of streams: an
 /// exchange waits for one thing, and has one upload, at a time.
-pub(crate) struct PendingWork<K>(Option<Box<State<K>>>);
+pub(crate) struct PendingWork<K> {
+    state: Option<Box<State<K>>>,
+    spares: Rc<SpareWork<K>>,
+}
 
-struct State<K> {
+/// Memory of work that is over, a dozen KB each at most.
+pub(crate) type SpareWork<K> = Spares<Box<State<K>>>;
+
+/// What is going on.
+pub(crate) struct State<K> {
     waits: Waits<K, Work>,
     uploads: FxHashMap<K, Receiving>,
     /// Bytes of uploads that wait for their readers.
@@ -91,17 +103,38 @@ pub(crate) struct Receiving {
 }
 
 impl<K: Copy + Eq + Hash + Unpin + Send + 'static> PendingWork<K> {
-    pub(crate) fn new() -> Self {
-        Self(None)
+    pub(crate) fn new(spares: Rc<SpareWork<K>>) -> Self {
+        Self {
+            state: None,
+            spares,
+        }
     }
 
     fn state(&mut self) -> &mut State<K> {
-        self.0.get_or_insert_with(|| Box::new(State::new()))
+        let spare = || self.spares.take();
+        self.state
+            .get_or_insert_with(|| spare().unwrap_or_else(|| Box::new(State::new())))
     }
 
     /// Returns whether nothing is going on.
     pub(crate) fn is_idle(&self) -> bool {
-        self.0.as_deref().is_none_or(State::is_empty)
+        self.state.as_deref().is_none_or(State::is_empty)
+    }
+
+    /// Drops everything that is going on.
+    pub(crate) fn clear(&mut self) {
+        self.state = None;
+    }
+
+    /// Hands on the memory for what is waited for, if nothing is going on.
+    pub(crate) fn rest(&mut self) {
+        let over = self
+            .state
+            .take_if(|state| state.is_empty() && state.ready.is_empty());
+        if let Some(mut state) = over.filter(|state| state.is_forgotten()) {
+            state.rest();
+            self.spares.give(state);
+        }
     }
 
     /// The body of a request that has one.
@@ -125,18 +158,18 @@ impl<K: Copy + Eq + Hash + Unpin + Send + 'static> PendingWork<K> {
     }
 
     pub(crate) fn upload(&mut self, key: K) -> Option<&mut Receiving> {
-        self.0.as_mut()?.uploads.get_mut(&key)
+        self.state.as_mut()?.uploads.get_mut(&key)
     }
 
     /// Bytes of uploads that wait for their readers.
     pub(crate) fn unread(&self) -> usize {
-        self.0.as_ref().map_or(0, |state| state.unread)
+        self.state.as_ref().map_or(0, |state| state.unread)
     }
 
     /// Takes `len` bytes of a request's body. Those that are read by somebody are reported when they
     /// are.
     pub(crate) fn take(&mut self, key: K, len: usize, data: impl FnOnce() -> Bytes) -> Taken {
-        let Some(state) = &mut self.0 else {
+        let Some(state) = &mut self.state else {
             return Taken::Excess;
         };
         let Some(receiving) = state.uploads.get_mut(&key) else {
@@ -156,7 +189,7 @@ impl<K: Copy + Eq + Hash + Unpin + Send + 'static> PendingWork<K> {
 
     /// The exchanges that wait for something, or for the rest of their request.
     pub(crate) fn unfinished(&self) -> Vec<K> {
-        let Some(state) = &self.0 else {
+        let Some(state) = &self.state else {
             return Vec::new();
         };
         let uploads = state.uploads.keys().copied();
@@ -177,7 +210,7 @@ impl<K: Copy + Eq + Hash + Unpin + Send + 'static> PendingWork<K> {
 
     /// Finds out which exchanges can go on; whether any can. Wakes the task when that changes.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> bool {
-        let Some(state) = &mut self.0 else {
+        let Some(state) = &mut self.state else {
             return false;
         };
         state.poll_reports(cx);
@@ -188,18 +221,19 @@ impl<K: Copy + Eq + Hash + Unpin + Send + 'static> PendingWork<K> {
 
     /// The next exchange that can go on.
     pub(crate) fn next_ready(&mut self) -> Option<(K, Ready)> {
-        self.0.as_mut()?.ready.pop_front()
+        self.state.as_mut()?.ready.pop_front()
     }
 
     /// Drops an upload: nothing more of it will come. Gives how many bytes of it came that the
     /// client was not told it may send again.
     pub(crate) fn end_upload(&mut self, key: K) -> usize {
-        self.0.as_mut().map_or(0, |state| state.end_upload(key))
+        let state = self.state.as_mut();
+        state.map_or(0, |state| state.end_upload(key))
     }
 
     /// Drops what `key` waits for, and its upload, as [`end_upload`](Self::end_upload) does.
     pub(crate) fn cancel(&mut self, key: K) -> usize {
-        let Some(state) = &mut self.0 else {
+        let Some(state) = &mut self.state else {
             return 0;
         };
         state.waits.cancel(key);
@@ -209,7 +243,7 @@ impl<K: Copy + Eq + Hash + Unpin + Send + 'static> PendingWork<K> {
 
     /// Drops everything of the exchanges that `are` meant.
     pub(crate) fn cancel_all(&mut self, are: impl Fn(K) -> bool) {
-        let Some(state) = &mut self.0 else {
+        let Some(state) = &mut self.state else {
             return;
         };
         for (_, ended) in state.uploads.extract_if(|key, _| are(*key)) {
@@ -236,6 +270,20 @@ impl<K: Copy + Eq + Hash + Unpin + Send + 'static> State<K> {
     /// Returns true if there is nothing to poll.
     fn is_empty(&self) -> bool {
         self.waits.is_empty() && self.uploads.is_empty()
+    }
+
+    /// Returns true if nobody can report any more to the uploads that were here, by whose keys the next owner may have
+    /// others.
+    fn is_forgotten(&self) -> bool {
+        self.reporter.strong_count() == 1
+    }
+
+    /// Makes ready for whoever has it next.
+    fn rest(&mut self) {
+        while self.reports.try_recv().is_ok() {}
+        self.waits.rest();
+        self.ready.shrink_to(ROOM);
+        self.uploads.shrink_to(ROOM);
     }
 
     /// Takes what readers of uploads report.
@@ -352,7 +400,7 @@ mod tests {
     #[test]
     fn what_waits_for_a_reader_counts_and_stops_what_comes_when_too_much_is_held() {
         let client = HeldBytes::new(100);
-        let mut exchanges = PendingWork::new();
+        let mut exchanges = PendingWork::new(Rc::default());
         let body = exchanges.receive(1, &Request::new(()));
         exchanges.upload(1).unwrap().held = Some(client.holder());
         let take = |exchanges: &mut PendingWork<u8>, len| {
@@ -368,5 +416,55 @@ mod tests {
         exchanges.end_upload(1);
         assert_eq!(client.bytes(), 0);
         drop(body);
+    }
+
+    /// Waits for a body that gives nothing.
+    fn wait(work: &mut PendingWork<u8>, key: u8) {
+        type Frames = Result<Frame<Bytes>, BoxError>;
+        let frames = futures_util::stream::pending::<Frames>();
+        let body = Body::stream(http_body_util::StreamBody::new(frames), None);
+        assert!(work.begin(key, Work::Frame(body)).is_none());
+        assert!(!work.poll(&mut Context::from_waker(Waker::noop())));
+    }
+
+    #[test]
+    fn whoever_waits_for_nothing_hands_its_memory_on() {
+        let spares = Rc::<SpareWork<u8>>::default();
+        let mut works = [(); 2].map(|()| PendingWork::new(Rc::clone(&spares)));
+        wait(&mut works[0], 1);
+        works[0].rest();
+        assert!(!works[0].is_idle(), "what is waited for is kept");
+        works[0].cancel(1);
+        let handed_on = std::ptr::from_ref(&**works[0].state.as_ref().unwrap());
+        works[0].rest();
+        assert!(works[0].state.is_none() && spares.len() == 1);
+        wait(&mut works[1], 1);
+        assert_eq!(spares.len(), 0);
+        assert_eq!(
+            works[1].state.as_deref().map(std::ptr::from_ref),
+            Some(handed_on)
+        );
+        assert_eq!(works[1].unfinished(), [1]);
+    }
+
+    #[test]
+    fn memory_to_whose_uploads_somebody_may_report_is_not_handed_on() {
+        let spares = Rc::<SpareWork<u8>>::default();
+        let mut work = PendingWork::new(Rc::clone(&spares));
+        let body = work.receive(1, &Request::new(()));
+        work.end_upload(1);
+        work.rest();
+        assert!(work.state.is_none());
+        assert_eq!(spares.len(), 0, "its reader has the reporter yet");
+        drop(body);
+        drop(work.receive(1, &Request::new(())));
+        work.end_upload(1);
+        work.rest();
+        assert_eq!(spares.len(), 1);
+        let mut state = spares.take().unwrap();
+        assert!(
+            state.reports.try_recv().is_err(),
+            "what was reported is forgotten"
+        );
     }
 }

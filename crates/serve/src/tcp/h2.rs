@@ -2,7 +2,8 @@
 //!
 //! [`Driver::turn`] tells the whole story: one receive, every answer that is ready, one send. The
 //! engine (`altway-http2`) knows no sockets; [`transport`] knows no HTTP; [`answers`] knows what to
-//! say. All connections of a worker share their [`WorkerBuffers`], so an idle one holds none.
+//! say. All connections of a worker share their [`WorkerBuffers`], so an idle one holds none; what else it has no need of
+//! while it idles it gives back ([`Driver::rest_if_due`]).
 
 mod answers;
 mod buffers;
@@ -55,6 +56,10 @@ const DATA_PAYLOAD_OVER_TLS: usize = (16 << 10) - 9;
 /// Time that a connection which has sent everything waits for its peer to close: closing at once would take back what
 /// the peer has not read if it has sent more.
 const LINGER: Duration = Duration::from_secs(2);
+
+/// Time without a request and without a byte after which a connection gives back the memory that further requests would
+/// need. Those of the same page come sooner, those of a visitor's next page mostly later.
+const REST_AFTER: Duration = Duration::from_millis(500);
 
 /// The engine's settings.
 pub(super) fn config(setup: &Setup, listener: &ListenerConfig) -> Arc<http2::Config> {
@@ -116,6 +121,8 @@ pub(super) struct Driver {
     giving_up: Option<Instant>,
     /// The peer has closed its half.
     ended: bool,
+    /// The beginning of the idle time in which memory was given back.
+    rested: Option<Instant>,
     admitted: Rc<Admitted>,
     /// Memory that the connections of its client hold.
     share: HeldBytes,
@@ -166,7 +173,7 @@ impl Driver {
         let now = Instant::now();
         let share = parts.admitted.held();
         let answers = Answers::new(
-            Rc::clone(&parts.buffers.borrow().responder),
+            &parts.buffers.borrow(),
             parts.peer,
             Rc::clone(&parts.admitted),
             parts.probe,
@@ -183,6 +190,7 @@ impl Driver {
             more: false,
             giving_up: None,
             ended: false,
+            rested: None,
             admitted: parts.admitted,
             held: share.holder(),
             share,
@@ -256,14 +264,31 @@ impl Driver {
         timeout(LINGER, closing).await.unwrap_or(Ok(()))
     }
 
-    /// The engine's next time-out; after its end, the time to give up.
+    /// The engine's next time-out, or the time to rest; after its end, the time to give up.
     fn deadline(&mut self) -> tokio::time::Instant {
+        let rest = self.rest_due();
         let due = self.engine.poll_timeout().unwrap_or_else(|| {
             *self
                 .giving_up
                 .get_or_insert_with(|| Instant::now() + LINGER)
         });
-        due.into()
+        rest.map_or(due, |rest| rest.min(due)).into()
+    }
+
+    /// Time at which to give memory back; `None` while the connection doesn't idle, and once it has.
+    fn rest_due(&self) -> Option<Instant> {
+        let since = self.engine.idle_since()?;
+        (self.rested != Some(since)).then(|| since + REST_AFTER)
+    }
+
+    /// Gives memory back if it is time.
+    fn rest_if_due(&mut self, now: Instant) {
+        if self.rest_due().is_some_and(|due| due <= now) {
+            self.rested = self.engine.idle_since();
+            self.engine.turn(now, &mut self.output).rest();
+            self.answers.rest();
+            self.backlog.shrink_to_fit();
+        }
     }
 
     /// Polls the socket for reading and writing, as far as there is something to do for either.
@@ -347,6 +372,12 @@ impl Driver {
         self.held.set(held + self.engine.unfinished_block());
         self.holds = held > 0;
         self.admitted.set_requests(self.engine.open_streams());
+        if self.engine.open_streams() == 0 {
+            self.answers.hand_on();
+        }
+        if wake.due {
+            self.rest_if_due(buffers.now);
+        }
         match progress {
             // The next turn ends it.
             Ok(Progress::Waiting)

@@ -69,6 +69,20 @@ impl<K: Copy + Eq + Hash, F: Future + Unpin> Waits<K, F> {
         self.by_key.is_empty()
     }
 
+    /// Lets go of the task, which waits for nothing, and of room beyond [`KEPT`] places.
+    pub(super) fn rest(&mut self) {
+        debug_assert!(self.is_empty(), "whoever waits would not be woken");
+        let mut to_poll = self.woken.lock();
+        to_poll.places.shrink_to(KEPT);
+        let task = to_poll.task.take();
+        drop(to_poll);
+        // Not within the lock: it may be the last that knows of the task.
+        drop(task);
+        self.by_key.shrink_to(KEPT);
+        self.new.shrink_to(KEPT);
+        self.batch.shrink_to(KEPT);
+    }
+
     /// The keys of all futures.
     pub(super) fn keys(&self) -> impl Iterator<Item = K> {
         self.by_key.keys().copied()
@@ -301,6 +315,27 @@ mod tests {
         assert_eq!(poll(&mut waits, &task), []);
         drop(senders);
         assert_eq!(poll(&mut waits, &task).len(), 100);
+    }
+
+    #[test]
+    fn once_it_rests_another_task_has_it_and_late_wakers_harm_nothing() {
+        let tasks = [Arc::<Task>::default(), Arc::default()];
+        let mut waits = Futures::new();
+        let sender = add(&mut waits, 1);
+        poll(&mut waits, &tasks[0]);
+        let late = waits.places[0].waker.clone();
+        waits.cancel(1);
+        drop(sender);
+        waits.rest();
+        assert_eq!(Arc::strong_count(&tasks[0]), 1, "the first is free");
+        late.wake_by_ref();
+        let sender = add(&mut waits, 1);
+        assert_eq!(poll(&mut waits, &tasks[1]), []);
+        late.wake();
+        assert_eq!(poll(&mut waits, &tasks[1]), []);
+        sender.send(7).unwrap();
+        assert_eq!(poll(&mut waits, &tasks[1]), [(1, Some(7))]);
+        assert_eq!(tasks[0].0.load(Ordering::Relaxed), 0);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::request::handler::BoxError;
 use crate::request::log::Protocol;
 use crate::request::pending::{PendingWork, Taken};
 use crate::request::prepared::Prepared;
-use crate::request::requests::{Now, Requests, Responder, Screened};
+use crate::request::requests::{Now, Requests, Screened};
 use crate::request::terms::Terms;
 use crate::selection::counters::Counters;
 use crate::tcp::measured::TcpPathSampler;
@@ -37,17 +37,21 @@ pub(super) struct Answers {
 
 impl Answers {
     pub(super) fn new(
-        responder: Rc<Responder>,
+        buffers: &WorkerBuffers,
         peer: SocketAddr,
         admitted: Rc<Admitted>,
         probe: Rc<TcpPathSampler>,
         (terms, presented, local): (Terms, Option<Rc<Presented>>, Option<SocketAddr>),
     ) -> Self {
         let began = probe.began;
+        let responder = Rc::clone(&buffers.responder);
         let requests = Requests::new(responder, Protocol::Http2, peer, admitted, began, terms);
         Self {
-            exchanges: Exchanges::new(requests.presented(presented).reached(local)),
-            pending: PendingWork::new(),
+            exchanges: Exchanges::new(
+                requests.presented(presented).reached(local),
+                Rc::clone(&buffers.tables),
+            ),
+            pending: PendingWork::new(Rc::clone(&buffers.work)),
             probe,
             watch: false,
         }
@@ -61,6 +65,17 @@ impl Answers {
     /// Returns true if no exchange is in progress.
     pub(super) fn is_idle(&self) -> bool {
         !self.exchanges.is_sending() && self.pending.is_idle()
+    }
+
+    /// Hands on the memory that exchanges need, while there are none.
+    pub(super) fn hand_on(&mut self) {
+        self.pending.rest();
+    }
+
+    /// Gives back the rest of it as well, of which other exchanges have no use.
+    pub(super) fn rest(&mut self) {
+        self.pending.rest();
+        self.exchanges.rest();
     }
 
     /// Bytes of uploads that wait for their readers.
@@ -170,7 +185,7 @@ impl Answers {
                     requests.record(Incident::Misbehaviour);
                 }
                 self.exchanges.clear();
-                self.pending = PendingWork::new();
+                self.pending.clear();
             }
             _ => {}
         }

@@ -2,9 +2,11 @@
 
 use crate::files::FileCache;
 use crate::held::HeldBytes;
+use crate::request::exchanges::Tables;
+use crate::request::pending::SpareWork;
 use crate::request::requests::{Now, Responder};
 use crate::setup::Memory;
-use altway_http2::Output;
+use altway_http2::{Output, StreamId};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Instant;
@@ -19,6 +21,9 @@ pub(in crate::tcp) struct WorkerBuffers {
     pub(super) output: Output,
     pub(super) files: Rc<RefCell<FileCache>>,
     pub(super) responder: Rc<Responder>,
+    /// Memory for exchanges that wait for something, and for responses that don't leave at once.
+    pub(super) work: Rc<SpareWork<StreamId>>,
+    pub(super) tables: Rc<Tables<StreamId>>,
     /// Time of this turn.
     pub(super) now: Instant,
     /// Time of this turn on both clocks.
@@ -33,6 +38,8 @@ impl WorkerBuffers {
             output: Output::new(),
             files: memory.files,
             responder: memory.responder,
+            work: Rc::default(),
+            tables: Rc::default(),
             now: clocks.instant,
             clocks,
         }

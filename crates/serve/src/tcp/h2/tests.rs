@@ -1,4 +1,5 @@
-//! A driver whose client doesn't read: it must wait, and not turn in circles until it may give up.
+//! A driver whose client doesn't read: it must wait, and not turn in circles until it may give up. One whose client idles
+//! holds little.
 
 use super::*;
 use crate::clients::{Clients, Transport};
@@ -212,6 +213,65 @@ async fn responses_that_no_window_takes_hold_nothing_of_a_large_file() {
         drop(client);
     }
 }
+
+/// SETTINGS with ACK (RFC 9113 section 6.5).
+const SETTINGS_ACK: &[u8] = &[0, 0, 0, 4, 1, 0, 0, 0, 0];
+
+/// Room for 16 KiB of the first response (RFC 9113 section 6.9).
+const WINDOW_UPDATE: &[u8] = &[0, 0, 4, 8, 0, 0, 0, 0, 1, 0, 0, 0x40, 0];
+
+/// PING (RFC 9113 section 6.7).
+const PING: &[u8] = &[0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
+
+/// Runs a connection until something is true of it.
+async fn run_until(driver: &mut Driver, is_so: impl Fn(&Driver) -> bool) {
+    let (_handle, signal) = stop_channel();
+    for _ in 0..3_000 {
+        let running = driver.run(signal.clone(), turns());
+        let ended = timeout(Duration::from_millis(10), running).await;
+        assert!(ended.is_err(), "the connection has ended");
+        if is_so(driver) {
+            return;
+        }
+    }
+    panic!("never so");
+}
+
+#[tokio::test]
+async fn a_connection_hands_on_what_it_is_done_with_and_rests_when_it_idles() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut setup = setup(dir.path());
+    let limits = &mut Arc::get_mut(&mut setup).unwrap().limits;
+    limits.idle_timeout = Duration::from_secs(60);
+    let worker = worker(&setup, 64 << 20);
+    let said = [&asking("small", 1, 0)[..], SETTINGS_ACK].concat();
+    let (mut driver, mut client) = connect(&setup, &worker, &said);
+    let tables = Rc::clone(&worker.buffers.borrow().tables);
+    run_until(&mut driver, |it| !it.answers.is_idle()).await;
+    assert_eq!((tables.len(), driver.rest_due()), (0, None));
+    client.write_all(WINDOW_UPDATE).unwrap();
+    run_until(&mut driver, |it| it.answers.is_idle()).await;
+    assert_eq!(tables.len(), 1);
+    assert!(driver.rest_due().is_some() || driver.rested.is_some());
+    run_until(&mut driver, |it| it.rested.is_some()).await;
+    assert_eq!(
+        (driver.rested, driver.rest_due()),
+        (driver.engine.idle_since(), None)
+    );
+    let before = driver.rested;
+    client.write_all(PING).unwrap();
+    run_until(&mut driver, |it| it.rested != before).await;
+    assert_eq!(driver.rested, driver.engine.idle_since());
+}
+
+#[test]
+fn a_connection_is_small() {
+    let bytes = size_of::<Driver>();
+    assert!(bytes <= MOST_BYTES, "{bytes}");
+}
+
+/// The most bytes of a connection over HTTP/2, beside TLS and its task.
+const MOST_BYTES: usize = 3 << 10;
 
 /// Turns of one connection.
 fn turns() -> &'static Turns {
