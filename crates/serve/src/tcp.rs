@@ -93,10 +93,18 @@ struct Client {
     address: SocketAddr,
     /// The address of this server that it has come to.
     local: Option<SocketAddr>,
+    stream: Rc<TcpStream>,
     admitted: Rc<Admitted>,
     probe: Rc<TcpPathSampler>,
     /// What it has shown in its handshake, where clients are asked for certificates.
     presented: OnceCell<Rc<Presented>>,
+}
+
+/// A connection whose beginning is over, by its protocol.
+enum Begun {
+    Http1(Socket, Activity),
+    Http1OverTls(Box<TlsStream<Socket>>, Activity),
+    Http2(Box<h2::Driver>),
 }
 
 /// Why a connection ended.
@@ -112,34 +120,13 @@ impl Context {
         admitted: Rc<Admitted>,
         stop: StopSignal,
     ) {
-        let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
-        let client = peer.ip();
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%client, %error, "connection ended before it began");
+        // In boxes what comes before the conversation: a task has room for all of its future as long as it lives.
+        let arriving = Box::pin(self.arrived(stream, peer, admitted, stop.clone()));
+        let Some(known) = arriving.await else {
             return;
-        }
-        let is_relayed = self.setup.proxies.iter().any(|it| it.contains(client));
-        let local = stream.local_addr().ok();
-        let local = local.map(|it| SocketAddr::new(it.ip().to_canonical(), it.port()));
-        let ends = Ends { peer, local };
-        let (Ends { peer, local }, admitted) = match is_relayed {
-            true => match self.introduced(&stream, ends, admitted, stop.clone()).await {
-                Some(introduced) => introduced,
-                None => return,
-            },
-            false => (ends, admitted),
         };
-        let client = peer.ip();
-        let stream = Rc::new(stream);
-        let probe = Rc::new(TcpPathSampler::new(client, Rc::clone(&stream), is_relayed));
-        let known = Client {
-            address: peer,
-            local,
-            admitted,
-            probe: Rc::clone(&probe),
-            presented: OnceCell::new(),
-        };
-        if let Err(error) = self.converse(known, stream, stop).await {
+        let (client, probe) = (known.address.ip(), Rc::clone(&known.probe));
+        if let Err(error) = self.converse(known, stop).await {
             // What is no HTTP/1.1, or too large, hyper answers by itself.
             let refused = error.downcast_ref::<hyper::Error>();
             if let Some(refused) = refused.filter(|error| error.is_parse()) {
@@ -155,6 +142,40 @@ impl Context {
             tracing::debug!(%client, %error, "connection failed");
         }
         tracing::debug!(%client, counters = ?probe.counters(), "connection ended");
+    }
+
+    /// The client of a connection that was accepted; `None` ends the connection.
+    async fn arrived(
+        &self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        admitted: Rc<Admitted>,
+        stop: StopSignal,
+    ) -> Option<Box<Client>> {
+        let plain = |it: SocketAddr| SocketAddr::new(it.ip().to_canonical(), it.port());
+        let peer = plain(peer);
+        let client = peer.ip();
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%client, %error, "connection ended before it began");
+            return None;
+        }
+        let is_relayed = self.setup.proxies.iter().any(|it| it.contains(client));
+        let local = stream.local_addr().ok().map(plain);
+        let ends = Ends { peer, local };
+        let (Ends { peer, local }, admitted) = match is_relayed {
+            true => self.introduced(&stream, ends, admitted, stop).await?,
+            false => (ends, admitted),
+        };
+        let stream = Rc::new(stream);
+        let probe = TcpPathSampler::new(peer.ip(), Rc::clone(&stream), is_relayed);
+        Some(Box::new(Client {
+            address: peer,
+            local,
+            stream,
+            admitted,
+            probe: Rc::new(probe),
+            presented: OnceCell::new(),
+        }))
     }
 
     /// The ends of the connection that a proxy names, and the client's place in the table of clients; `None` ends the
@@ -192,58 +213,56 @@ impl Context {
         }
     }
 
-    async fn converse(
-        &self,
-        client: Client,
-        stream: Rc<TcpStream>,
-        stop: StopSignal,
-    ) -> Result<(), Failure> {
-        let limits = &self.setup.limits;
-        let (_, least) = limits.least_progress();
-        let activity = Activity::new(least);
-        let Some(tls) = &self.tls else {
-            client.admitted.handshake_done();
-            let beginning = timeout(limits.header_timeout, preface::read(&stream));
-            let Some(beginning) = unless_evicted(&client, beginning).await else {
-                return Ok(());
-            };
-            let beginning = beginning??;
-            if !self.speaks(beginning.is_http2) {
-                return Ok(());
-            }
-            if beginning.is_http2 {
+    async fn converse(&self, client: Box<Client>, stop: StopSignal) -> Result<(), Failure> {
+        let begun = match &self.tls {
+            Some(tls) => Box::pin(self.greet(tls, &client)).await?,
+            None => Box::pin(self.begin_in_clear(&client)).await?,
+        };
+        match begun {
+            None => Ok(()),
+            Some(Begun::Http2(mut driver)) => {
+                // It has of the client what it needs.
+                drop(client);
                 // Unconstrained: a driver yields by itself, after so many bytes.
-                let mut driver = self.http2(&client, stream, None, beginning.bytes);
                 let driven = Box::pin(driver.run(stop, &self.turns));
-                return Ok(unconstrained(driven).await?);
+                Ok(unconstrained(driven).await?)
             }
-            let socket = Socket::new(Rc::clone(&stream), beginning.bytes, activity.clone());
-            return Box::pin(self.http1(socket, &stream, &client, &activity, stop)).await;
-        };
-        // Apart: what a handshake needs is not kept for as long as the connection lives.
-        let greeting = Box::pin(self.greet(tls, &client, &stream, &activity));
-        let Some(mut session) = greeting.await? else {
-            return Ok(());
-        };
-        if session.get_ref().1.alpn_protocol() == Some(b"h2") {
-            let (_, tls) = session.into_inner();
-            let mut driver = self.http2(&client, stream, Some(tls), Vec::new());
-            let driven = Box::pin(driver.run(stop, &self.turns));
-            return Ok(unconstrained(driven).await?);
+            Some(Begun::Http1(socket, activity)) => {
+                Box::pin(self.http1(socket, &client, &activity, stop)).await
+            }
+            Some(Begun::Http1OverTls(session, activity)) => {
+                Box::pin(self.http1(*session, &client, &activity, stop)).await
+            }
         }
-        session.get_mut().1.set_buffer_limit(Some(TLS_BUFFER_BYTES));
-        Box::pin(self.http1(*session, &stream, &client, &activity, stop)).await
+    }
+
+    /// The beginning of a connection in clear text, by which HTTP/2 is known; `None` where there is nothing to converse
+    /// about.
+    async fn begin_in_clear(&self, client: &Client) -> Result<Option<Begun>, Failure> {
+        client.admitted.handshake_done();
+        let limit = self.setup.limits.header_timeout;
+        let beginning = timeout(limit, preface::read(&client.stream));
+        let Some(beginning) = unless_evicted(client, beginning).await else {
+            return Ok(None);
+        };
+        let beginning = beginning??;
+        if !self.speaks(beginning.is_http2) {
+            return Ok(None);
+        }
+        if beginning.is_http2 {
+            let driver = self.http2(client, None, beginning.bytes);
+            return Ok(Some(Begun::Http2(driver)));
+        }
+        let activity = self.activity();
+        let stream = Rc::clone(&client.stream);
+        let socket = Socket::new(stream, beginning.bytes, activity.clone());
+        Ok(Some(Begun::Http1(socket, activity)))
     }
 
     /// A handshake of TLS, and what the client has shown in it; `None` where there is nothing to converse about.
-    async fn greet(
-        &self,
-        tls: &TlsAcceptor,
-        client: &Client,
-        stream: &Rc<TcpStream>,
-        activity: &Activity,
-    ) -> Result<Option<Box<TlsStream<Socket>>>, Failure> {
-        let socket = Socket::new(Rc::clone(stream), Vec::new(), activity.clone());
+    async fn greet(&self, tls: &TlsAcceptor, client: &Client) -> Result<Option<Begun>, Failure> {
+        let activity = self.activity();
+        let socket = Socket::new(Rc::clone(&client.stream), Vec::new(), activity.clone());
         begin_handshake();
         let handshake = pin!(timeout(
             self.setup.limits.handshake_timeout,
@@ -266,7 +285,22 @@ impl Context {
             let presented = Presented::of(session.get_ref().1);
             let _ = client.presented.set(Rc::new(presented));
         }
-        Ok(self.speaks(is_http2).then_some(session))
+        if !self.speaks(is_http2) {
+            return Ok(None);
+        }
+        if is_http2 {
+            let (_, tls) = session.into_inner();
+            let driver = self.http2(client, Some(tls), Vec::new());
+            return Ok(Some(Begun::Http2(driver)));
+        }
+        session.get_mut().1.set_buffer_limit(Some(TLS_BUFFER_BYTES));
+        Ok(Some(Begun::Http1OverTls(session, activity)))
+    }
+
+    /// The activity of an HTTP/1.1 connection, which begins now.
+    fn activity(&self) -> Activity {
+        let (_, least) = self.setup.limits.least_progress();
+        Activity::new(least)
     }
 
     /// Whether clients are given HTTP/2, or HTTP/1.1.
@@ -287,7 +321,6 @@ impl Context {
     fn http2(
         &self,
         client: &Client,
-        stream: Rc<TcpStream>,
         tls: Option<rustls::ServerConnection>,
         head: Vec<u8>,
     ) -> Box<h2::Driver> {
@@ -300,7 +333,7 @@ impl Context {
             terms: self.listener.terms,
             presented: client.presented.get().cloned(),
             probe: Rc::clone(&client.probe),
-            stream,
+            stream: Rc::clone(&client.stream),
             tls,
             head,
         }))
@@ -309,7 +342,6 @@ impl Context {
     async fn http1(
         &self,
         stream: impl AsyncRead + AsyncWrite + Buffering + Unpin + 'static,
-        socket: &TcpStream,
         client: &Client,
         activity: &Activity,
         stop: StopSignal,
@@ -322,9 +354,9 @@ impl Context {
         // Whatever hyper refuses to read on in, a request's body or what is no HTTP, lies there unread.
         match served {
             Ok(()) if !unread.load(Ordering::Relaxed) => Ok(()),
-            Ok(()) => Ok(drain::drain(socket).await?),
+            Ok(()) => Ok(drain::drain(&client.stream).await?),
             Err(failure) => {
-                let _ = drain::drain(socket).await;
+                let _ = drain::drain(&client.stream).await;
                 Err(failure)
             }
         }
@@ -525,4 +557,22 @@ fn http1(setup: &Setup) -> http1::Builder {
         .header_read_timeout(setup.limits.header_timeout)
         .max_buf_size(MAX_HEAD_BYTES);
     http
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The most bytes of the future of a connection, which its task has room for as long as it lives.
+    const MOST_BYTES: usize = 512;
+
+    fn size_of_future<A, B, C, D, E, F>(_: impl Fn(A, B, C, D, E) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn the_task_of_a_connection_is_small() {
+        let bytes = size_of_future(Context::serve);
+        assert!(bytes <= MOST_BYTES, "{bytes}");
+    }
 }

@@ -259,9 +259,9 @@ impl Driver {
             self.transport.abort_on_close();
             return Ok(());
         }
-        // Apart: it has a buffer, for which the connection would have room all its life.
-        let closing = Box::pin(self.transport.close());
-        timeout(LINGER, closing).await.unwrap_or(Ok(()))
+        // Apart: it has a timer and a buffer, for which the connection would have room all its life.
+        let closing = Box::pin(timeout(LINGER, self.transport.close()));
+        closing.await.unwrap_or(Ok(()))
     }
 
     /// The engine's next time-out, or the time to rest; after its end, the time to give up.
