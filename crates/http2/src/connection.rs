@@ -20,7 +20,6 @@ use crate::config::{Config, Role};
 use crate::event::{CloseReason, Event, StreamId};
 use crate::fault::Fault;
 use crate::frame::{self, PREFACE, flag, kind};
-use crate::head::HeadBuffer;
 use crate::hpack::{Decoder, Encoder};
 use crate::output::Output;
 use crate::priority::Scheduler;
@@ -29,7 +28,7 @@ use crate::stream::{Progress, Stream, Streams};
 use crate::window::{DEFAULT_WINDOW, Growth, ReceiveWindow, SendWindow};
 use crate::{Code, Priority};
 
-use heads::{Assembly, Memo};
+use heads::{Assembly, LatestHead};
 use receive::Reading;
 
 /// PRIORITY_UPDATE may come before its request (RFC 9218 section 7.1); so many are kept.
@@ -53,8 +52,7 @@ pub struct Connection {
     peer: PeerSettings,
     decoder: Decoder,
     encoder: Encoder,
-    head: HeadBuffer,
-    memo: Memo,
+    head: LatestHead,
     reading: Reading,
     assembly: Option<Assembly>,
     streams: Streams,
@@ -108,8 +106,7 @@ impl Connection {
             peer: PeerSettings::default(),
             decoder: Decoder::new(usize::try_from(config.header_table_size).unwrap_or(usize::MAX)),
             encoder: Encoder::new(),
-            head: HeadBuffer::default(),
-            memo: Memo::default(),
+            head: LatestHead::default(),
             reading: Reading::new(role),
             assembly: None,
             streams: Streams::default(),

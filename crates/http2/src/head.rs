@@ -70,6 +70,14 @@ impl Default for HeadBuffer {
 }
 
 impl HeadBuffer {
+    /// Makes an empty one, of which the messages follow those up to number `id`.
+    pub(crate) fn after(id: u64) -> Self {
+        Self {
+            id,
+            ..Self::default()
+        }
+    }
+
     /// Makes room for the next message.
     pub(crate) fn begin(&mut self) {
         let (mut text, mut fields) = (
@@ -90,17 +98,8 @@ impl HeadBuffer {
         };
     }
 
-    /// Forgets the message, and gives its memory back.
-    pub(crate) fn rest(&mut self) {
-        *self = Self {
-            id: self.id,
-            ..Self::default()
-        };
-    }
-
-    #[cfg(test)]
-    pub(crate) fn capacity(&self) -> usize {
-        self.text.capacity() + self.fields.capacity()
+    pub(crate) fn id(&self) -> u64 {
+        self.id
     }
 
     pub(crate) fn view(&self) -> Head<'_> {

@@ -9,7 +9,7 @@ use super::{Connection, Turn};
 use crate::config::Role;
 use crate::fault::Fault;
 use crate::frame::{self, FrameHeader, flag};
-use crate::head::Filling;
+use crate::head::{Filling, HeadBuffer};
 use crate::stream::Progress;
 use crate::{Code, Priority};
 
@@ -32,7 +32,7 @@ struct Opening {
 /// The last block that was a complete request without a body: while the dynamic table stays as it
 /// is, the same bytes mean the same request.
 #[derive(Debug)]
-pub(super) struct Memo {
+struct Memo {
     block: [u8; Memo::LEN],
     len: usize,
     generation: u64,
@@ -65,8 +65,80 @@ impl Memo {
         }
     }
 
-    pub(super) fn forget(&mut self) {
+    fn forget(&mut self) {
         self.len = 0;
+    }
+}
+
+/// The latest head that came, apart from its connection, which gives it back when it rests.
+#[derive(Debug, Default)]
+pub(super) struct LatestHead {
+    /// `None` before the first, and after a rest.
+    kept: Option<Box<Kept>>,
+    /// Number of the latest that was given back: no other one has it.
+    id: u64,
+}
+
+#[derive(Debug)]
+struct Kept {
+    buffer: HeadBuffer,
+    memo: Memo,
+}
+
+impl LatestHead {
+    /// Makes room for another one.
+    fn begin(&mut self) -> &mut HeadBuffer {
+        let id = self.id;
+        let kept = self.kept.get_or_insert_with(|| {
+            Box::new(Kept {
+                buffer: HeadBuffer::after(id),
+                memo: Memo::default(),
+            })
+        });
+        // What it stands for is overwritten.
+        kept.memo.forget();
+        kept.buffer.begin();
+        &mut kept.buffer
+    }
+
+    /// Returns true if a block is the one that it came in.
+    fn is(&self, block: &[u8], generation: u64) -> bool {
+        let kept = self.kept.as_ref();
+        kept.is_some_and(|kept| kept.memo.matches(block, generation))
+    }
+
+    /// Remembers the block that it came in.
+    fn remember(&mut self, block: &[u8], generation: u64) {
+        if let Some(kept) = &mut self.kept {
+            kept.memo.keep(block, generation);
+        }
+    }
+
+    /// Gives its memory back.
+    pub(super) fn rest(&mut self) {
+        if let Some(kept) = self.kept.take() {
+            self.id = kept.buffer.id();
+        }
+    }
+
+    /// The head of an event that is being told of, or is about to be.
+    pub(super) fn get(&self) -> &HeadBuffer {
+        let kept = self.kept.as_ref();
+        &kept
+            .expect("heads are decoded before they are told of")
+            .buffer
+    }
+
+    fn get_mut(&mut self) -> &mut HeadBuffer {
+        let kept = self.kept.as_mut();
+        &mut kept
+            .expect("heads are decoded before they are checked")
+            .buffer
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_kept(&self) -> bool {
+        self.kept.is_some()
     }
 }
 
@@ -139,7 +211,7 @@ impl Turn<'_> {
         let generation = connection.decoder.generation();
         let repeatable = connection.role == Role::Server && first.end && !first.depends_on_itself;
         let is_new = id > connection.last_stream;
-        let repeated = repeatable && is_new && connection.memo.matches(block, generation);
+        let repeated = repeatable && is_new && connection.head.is(block, generation);
         if !repeated {
             connection.decode(block)?;
         }
@@ -150,7 +222,7 @@ impl Turn<'_> {
                 let unchanged = self.connection.decoder.generation() == generation;
                 let is_request = matches!(happened, Some((_, Signal::Request { end: true })));
                 if !repeated && unchanged && is_request {
-                    self.connection.memo.keep(block, generation);
+                    self.connection.head.remember(block, generation);
                 }
                 Ok(happened)
             }
@@ -175,9 +247,9 @@ impl Turn<'_> {
         }
         let too_large = connection.head_is_too_large();
         let rules = connection.config.rules();
-        let length = connection.head.content_length();
+        let length = connection.head.get().content_length();
         if !too_large && !checked {
-            let malformed = connection.head.check_request(rules).is_err();
+            let malformed = connection.head.get_mut().check_request(rules).is_err();
             if malformed || (first.end && length.is_some_and(|length| length > 0)) {
                 return Err(Fault::Stream(id, Code::PROTOCOL_ERROR));
             }
@@ -189,7 +261,7 @@ impl Turn<'_> {
             Progress::Body
         };
         stream.wanted = !too_large;
-        stream.tunnel = self.connection.head.is_method(b"CONNECT");
+        stream.tunnel = self.connection.head.get().is_method(b"CONNECT");
         stream.content_left = length.filter(|_| !too_large);
         stream.priority = self.connection.priority_of(id);
         self.connection.streams.insert(stream);
@@ -205,8 +277,8 @@ impl Turn<'_> {
         let now = self.now;
         let connection = &mut *self.connection;
         let too_large = connection.head_is_too_large();
-        let checked = connection.head.check_response();
-        let length = connection.head.content_length();
+        let checked = connection.head.get_mut().check_response();
+        let length = connection.head.get().content_length();
         let Some(stream) = connection.streams.get_mut(id) else {
             return self.gone(id);
         };
@@ -244,7 +316,7 @@ impl Turn<'_> {
     fn trailers(&mut self, id: u32, first: Opening) -> Result<Happened, Fault> {
         let connection = &mut *self.connection;
         let too_large = connection.head_is_too_large();
-        let malformed = connection.head.check_trailers().is_err();
+        let malformed = connection.head.get_mut().check_trailers().is_err();
         let Some(stream) = connection.streams.get_mut(id) else {
             return self.gone(id);
         };
@@ -281,12 +353,9 @@ impl Turn<'_> {
 
 impl Connection {
     fn decode(&mut self, block: &[u8]) -> Result<(), Fault> {
-        // What the memo stands for is overwritten.
-        self.memo.forget();
-        self.head.begin();
         let mut filling = Filling {
             limit: usize::try_from(self.config.max_header_list_size).unwrap_or(usize::MAX),
-            buffer: &mut self.head,
+            buffer: self.head.begin(),
         };
         let decoded = self.decoder.decode(block, &mut filling);
         decoded.map_err(|_| Fault::Connection(Code::COMPRESSION_ERROR, "bad field block"))
@@ -294,7 +363,7 @@ impl Connection {
 
     fn head_is_too_large(&self) -> bool {
         let limit = usize::try_from(self.config.max_header_list_size).unwrap_or(usize::MAX);
-        self.head.size() > limit
+        self.head.get().size() > limit
     }
 
     /// PRIORITY_UPDATE wins over the field (RFC 9218 section 8).
@@ -308,6 +377,6 @@ impl Connection {
                 return priority;
             }
         }
-        self.head.priority()
+        self.head.get().priority()
     }
 }

@@ -140,13 +140,27 @@ impl Turn<'_> {
 
     fn event<'t, 'i: 't>(&'t self, stream: u32, signal: Signal<'i>) -> Event<'t> {
         let stream = StreamId(stream);
-        let head = self.connection.head.view();
+        let head = || self.connection.head.get().view();
         match signal {
-            Signal::Request { end } => Event::Request { stream, head, end },
+            Signal::Request { end } => Event::Request {
+                stream,
+                head: head(),
+                end,
+            },
             Signal::TooLarge => Event::RequestTooLarge { stream },
-            Signal::Informational => Event::Informational { stream, head },
-            Signal::Response { end } => Event::Response { stream, head, end },
-            Signal::Trailers => Event::Trailers { stream, head },
+            Signal::Informational => Event::Informational {
+                stream,
+                head: head(),
+            },
+            Signal::Response { end } => Event::Response {
+                stream,
+                head: head(),
+                end,
+            },
+            Signal::Trailers => Event::Trailers {
+                stream,
+                head: head(),
+            },
             Signal::Data { data, end } => Event::Data { stream, data, end },
         }
     }

@@ -130,8 +130,8 @@ impl Encoder {
     }
 
     #[cfg(test)]
-    pub(crate) fn memo_bytes(&self) -> usize {
-        self.memo.as_deref().map_or(0, size_of_val)
+    pub(crate) fn has_memo(&self) -> bool {
+        self.memo.is_some()
     }
 
     /// Gives back the memory without which fields are encoded to the same bytes.
