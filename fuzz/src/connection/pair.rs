@@ -217,6 +217,8 @@ impl Pair {
         let now = self.now;
         for role in [Role::Client, Role::Server] {
             let end = &mut self.side(role).end;
+            // Nothing of it is to be seen.
+            end.turn(now).rest();
             if end.connection.poll_timeout().is_some_and(|due| due <= now) {
                 end.turn(now).handle_timeout();
                 let next = end.connection.poll_timeout();

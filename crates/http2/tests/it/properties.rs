@@ -53,12 +53,18 @@ fn answer(engine: &mut Engine, seen: &[Seen]) {
 
 /// Feeds an engine with `script`, cut at `cuts`, and returns everything that it does.
 fn run(script: &[u8], cuts: &[usize]) -> (Vec<Seen>, bool, usize) {
+    run_and(script, cuts, |_| {})
+}
+
+/// The same with something done after each piece.
+fn run_and(script: &[u8], cuts: &[usize], act: impl Fn(&mut Engine)) -> (Vec<Seen>, bool, usize) {
     let mut engine = Engine::server(Config::default());
     let mut all = Vec::new();
     let mut rest = script;
     for cut in cuts {
         let (part, later) = rest.split_at((*cut).min(rest.len()));
         all.extend(engine.feed(part));
+        act(&mut engine);
         rest = later;
     }
     all.extend(engine.feed(rest));
@@ -132,5 +138,20 @@ proptest! {
         let (pieces, closed_too, open_too) = run(&script, &cuts);
         prop_assert_eq!(joined(whole), joined(pieces));
         prop_assert_eq!((closed, open), (closed_too, open_too));
+    }
+
+    #[test]
+    fn it_does_not_matter_when_a_connection_rests(
+        script in prop::collection::vec(any_frame(), 0..20),
+        cuts in prop::collection::vec(0usize..30, 0..40),
+    ) {
+        let script = script.concat();
+        let awake = run(&script, &cuts);
+        let rested = run_and(&script, &cuts, |engine| {
+            engine.turn(|turn| {
+                turn.rest();
+            });
+        });
+        prop_assert_eq!(awake, rested);
     }
 }

@@ -280,6 +280,7 @@ impl<K: Copy + Eq + Hash + Unpin + Send + 'static> State<K> {
 
     /// Makes ready for whoever has it next.
     fn rest(&mut self) {
+        debug_assert_eq!(self.unread, 0, "an upload without its exchange");
         while self.reports.try_recv().is_ok() {}
         self.waits.rest();
         self.ready.shrink_to(ROOM);
