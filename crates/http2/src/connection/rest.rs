@@ -45,7 +45,7 @@ mod tests {
     use std::time::Duration;
 
     /// The most bytes of a connection beside those on the heap.
-    const MOST_BYTES: usize = 1_152;
+    const MOST_BYTES: usize = 1 << 10;
 
     /// A client and a server, and what is on its way between them.
     struct Pair {

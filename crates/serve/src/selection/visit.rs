@@ -67,12 +67,21 @@ struct Known {
     /// Responses so far.
     responses: u64,
     latest: Option<Counters>,
-    observed: Option<Counters>,
+    /// Packets by the latest observation; `None` before the first.
+    observed: Option<Packets>,
     observed_at: Instant,
     page: Option<Page>,
     /// The latest page that was told of.
     latest_page: Option<Page>,
     bulk: Option<Bulk>,
+}
+
+/// Packets of a connection since its beginning.
+#[derive(Debug, Clone, Copy, Default)]
+struct Packets {
+    sent: u64,
+    lost: u64,
+    spurious: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -478,18 +487,20 @@ impl Known {
     /// Tells what is new; the page that was, if one is complete.
     fn observe(&mut self, selection: &Selection, now: Instant, unix: UnixTime) -> Option<Page> {
         let counters = self.latest?;
-        let before = self.observed.replace(counters);
-        self.observed_at = now;
-        let since = |count: fn(&Counters) -> u64| {
-            count(&counters).saturating_sub(before.as_ref().map_or(0, count))
+        let packets = Packets {
+            sent: counters.packets_sent,
+            lost: counters.packets_lost,
+            spurious: counters.packets_spurious,
         };
+        let before = self.observed.replace(packets).unwrap_or_default();
+        self.observed_at = now;
         let observation = Observation {
             congestion: counters.congestion,
             min_rtt: counters.min_rtt,
             smoothed_rtt: counters.smoothed_rtt,
-            packets_sent: since(|it| it.packets_sent),
-            packets_lost: since(|it| it.packets_lost),
-            packets_spurious: since(|it| it.packets_spurious),
+            packets_sent: packets.sent.saturating_sub(before.sent),
+            packets_lost: packets.lost.saturating_sub(before.lost),
+            packets_spurious: packets.spurious.saturating_sub(before.spurious),
             bulk: self.bulk.take(),
             page: self.page.take(),
             ..Observation::new(counters.transport)

@@ -271,7 +271,7 @@ fn a_connection_is_small() {
 }
 
 /// The most bytes of a connection over HTTP/2, beside TLS and its task.
-const MOST_BYTES: usize = 3 << 10;
+const MOST_BYTES: usize = 2_560;
 
 /// Turns of one connection.
 fn turns() -> &'static Turns {
