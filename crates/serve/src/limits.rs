@@ -13,8 +13,8 @@ const KIB: u64 = 1 << 10;
 const LEAST_BYTES_A_SECOND: u64 = 100;
 const MIB: u64 = 1 << 20;
 
-/// Bytes that an idle HTTP/2 connection over TLS holds, with its place in the event loop: 24 KiB; and 32
-/// KiB that it may read and say when as much is held as may be.
+/// Bytes that an HTTP/2 connection over TLS holds, with its place in the event loop: 14 KiB while it idles, less than 24
+/// KiB while it is asked; and 32 KiB that it may read and say when as much is held as may be.
 const TCP_CONNECTION_BYTES: u64 = 56 * KIB;
 
 /// Bytes that an idle HTTP/3 connection holds: 27 KiB; and those that it may hold without counting, 8 KiB
@@ -66,8 +66,8 @@ pub struct Limits {
     /// Open TCP connections, and as many QUIC connections. From 90 % on, those that have had no request
     /// in progress for longest are closed to make room (GOAWAY over HTTP/2 and HTTP/3, FIN over
     /// HTTP/1.1), one in a hundred at a time; at 100 %, when none idles, new ones are closed or refused
-    /// at once. An idle connection costs 24 KiB over TCP with TLS and HTTP/2, 27 KiB over QUIC. Default
-    /// 10,000.
+    /// at once. An idle connection costs 14 KiB over TCP with TLS and HTTP/2, up to 24 KiB until half a second after its
+    /// last request, and 27 KiB over QUIC. Default 10,000.
     pub max_connections: usize,
     /// Connections of one client, TCP and QUIC together. A TCP connection beyond that is closed before TLS, a QUIC
     /// connection is refused. From half of it on, or of
