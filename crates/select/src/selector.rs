@@ -118,6 +118,10 @@ pub struct Moment {
     pub first_response: Option<DataSize>,
     /// Bytes that the session is still expected to load.
     pub expected: Option<DataSize>,
+    /// True if the server can tell the client later, when the connection idles: HTTP/2 has the ALTSVC frame for it
+    /// (RFC 7838 section 4). Then a client that would follow an offer in the middle of the page has none before its
+    /// end: the decision is for HTTP/3, with [`AltSvc::Omit`].
+    pub can_tell_later: bool,
 }
 
 impl Moment {
@@ -132,6 +136,7 @@ impl Moment {
             load: 0.0,
             first_response: None,
             expected: None,
+            can_tell_later: false,
         }
     }
 }
@@ -288,6 +293,9 @@ impl Selector {
         let mut alt_svc = say(&subject, moment, &judgement, &choice);
         if judgement.manner == Manner::Long && subject.waits(moment) {
             (alt_svc, choice.reason) = (AltSvc::Omit, Reason::Waiting);
+        } else if judgement.manner == Manner::Long && choice.http3 && subject.is_told_later(moment)
+        {
+            alt_svc = AltSvc::Omit;
         }
         Verdict {
             decision: Decision {
@@ -399,7 +407,8 @@ impl Selector {
         let decision = &verdict.decision;
         let http3 = decision.offer == Offer::Http3;
         let over_tcp = moment.transport == Transport::Tcp;
-        if matches!(decision.reason, Reason::Waiting) {
+        let is_unsaid = http3 && decision.alt_svc == AltSvc::Omit;
+        if is_unsaid || matches!(decision.reason, Reason::Waiting) {
             return;
         }
         self.store.change(client, moment.now, |known| {
@@ -434,6 +443,16 @@ impl Subject<'_> {
             .first_response
             .is_some_and(|size| size.as_bytes() > LARGE);
         large && !self.has_rate && moment.transport == Transport::Tcp
+    }
+
+    /// The first offer would be followed by the very next request, which waits for a handshake and begins with a cold
+    /// window in the middle of the page: Firefox does not wait for the new connection to be there.
+    fn is_told_later(&self, moment: &Moment) -> bool {
+        let has_offer = self.known.is_some_and(|known| known.is_offered());
+        moment.can_tell_later
+            && !has_offer
+            && moment.transport == Transport::Tcp
+            && self.client.class().family() == Family::Firefox
     }
 }
 

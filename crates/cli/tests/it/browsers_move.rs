@@ -168,3 +168,22 @@ fn firefox_goes_to_http3_within_a_page_and_back_at_its_next_visit() {
     );
     assert_eq!(serving.terminate(), Some(0));
 }
+
+#[test]
+fn firefox_stays_on_http2_for_its_first_page_where_the_server_chooses_and_is_told_when_it_has_come()
+{
+    if !installed("firefox-esr") {
+        return;
+    }
+    let visitor = Visitor::new("firefox");
+    let serving = Serving::start(&visitor.dir, &["--policy", "threshold:rtt=0ms,loss=1%"]);
+    let [first, again] = &visitor.visit(serving.port, &[1_000])[..] else {
+        panic!("two visits");
+    };
+    assert!(
+        first.page == "h2" && first.objects.iter().all(|one| one == "h2"),
+        "{first:?}"
+    );
+    assert!(again.objects.iter().all(|one| one == "h3"), "{again:?}");
+    assert_eq!(serving.terminate(), Some(0));
+}

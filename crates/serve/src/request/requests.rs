@@ -25,7 +25,7 @@ use crate::selection::counters::Counters;
 use crate::selection::load::Load;
 use crate::selection::visit::{Complete, Visit};
 use crate::selection::{HostIndex, Selection, unix_time};
-use altway_select::{Decision, UnixTime};
+use altway_select::{AltSvc, Decision, UnixTime};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body as _;
 use std::cell::{RefCell, RefMut};
@@ -62,6 +62,9 @@ pub(crate) struct Now {
     pub(crate) unix: UnixTime,
 }
 
+/// Bytes of the longest authority that an offer may be told later for: a name of 253 (RFC 1035 section 2.3.4) and a port.
+const MAX_AUTHORITY: usize = 259;
+
 /// The state that a connection's requests share. `I` tells its heads apart.
 pub(crate) struct Requests<I> {
     pub(super) responder: Rc<Responder>,
@@ -72,6 +75,8 @@ pub(crate) struct Requests<I> {
     pub(super) visit: Visit,
     pub(super) latest: Option<Latest<I>>,
     has_responded: bool,
+    /// Authority of the latest request of a client that may be told of HTTP/3 when the connection idles.
+    authority: Option<Box<[u8]>>,
     pub(super) terms: Terms,
     /// The certificate that the client has shown in its handshake; `None` in clear text, and where
     /// nobody is asked.
@@ -200,6 +205,7 @@ impl<I> Requests<I> {
             visit: Visit::new(peer.ip(), protocol, began),
             latest: None,
             has_responded: false,
+            authority: None,
             presented: None,
             identified: None,
             certificate: None,
@@ -282,6 +288,7 @@ impl<I> Requests<I> {
         if let Err(status) = self.identify(head, now) {
             return Screened::Refused(self.refuse(head, status, now));
         }
+        self.note_authority(head);
         if let Some(response) = self.beacon_response(head) {
             return Screened::Refused(self.complete_for(head, response, now));
         }
@@ -381,6 +388,42 @@ impl<I> Requests<I> {
         let (decision, port) = decision.zip(self.terms.http3)?;
         let alt_svc = decision.alt_svc;
         Some(Offered { alt_svc, port })
+    }
+
+    /// Keeps the origin for which an offer may be told later. A head that was not checked does not come here.
+    fn note_authority(&mut self, head: &impl RequestHead) {
+        if self.terms.http3.is_none() || !self.visit.may_tell_later() {
+            return;
+        }
+        let authority = head.authority().filter(|it| it.len() <= MAX_AUTHORITY);
+        if self.authority.as_deref() != authority {
+            self.authority = authority.map(Into::into);
+        }
+    }
+
+    /// The offer that was kept for the time when the connection idles, which it does now: an origin (RFC 6454 section
+    /// 6.2), that of the latest request, and the value of its Alt-Svc field. `None` where nothing was kept, or the
+    /// page has shown that HTTP/2 is faster.
+    pub(crate) fn tell_later(
+        &mut self,
+        now: Now,
+        read: impl FnOnce() -> Option<Counters>,
+    ) -> Option<(String, String)> {
+        let authority = self.authority.take()?;
+        let selection = selection(&self.responder, self.terms)?;
+        let load = self.responder.load.share(now.instant);
+        let decision = self
+            .visit
+            .idle(selection, load, now.instant, now.unix, read);
+        self.count_page();
+        let offered = self.offered(decision.as_ref())?;
+        let AltSvc::Advertise { .. } = offered.alt_svc else {
+            return None;
+        };
+        let value = offered.alt_svc.field_value(offered.port)?;
+        let authority = std::str::from_utf8(&authority).ok()?;
+        let host = authority.strip_suffix(":443").unwrap_or(authority);
+        Some((format!("https://{host}"), value))
     }
 
     /// Counts bytes of responses' bodies that were handed over to the protocol.

@@ -8,8 +8,8 @@ use super::counters::Counters;
 use super::{HostIndex, Selection};
 use crate::request::log::Protocol;
 use altway_select::{
-    Bulk, Client, Decision, Hints, LoggedProtocol, Moment, Observation, Page, Pages, Start,
-    Transport, UnixTime,
+    AltSvc, Bulk, Client, Decision, Hints, LoggedProtocol, Moment, Observation, Offer, Page, Pages,
+    Start, Transport, UnixTime,
 };
 use altway_units::{DataSize, Timestamp};
 use std::net::IpAddr;
@@ -25,6 +25,10 @@ const OBSERVATION_INTERVAL: Duration = Duration::from_secs(1);
 /// (ten segments, RFC 6928): the smoothed round-trip time says the same.
 const MIN_WATCHED: u64 = 16 << 10;
 
+/// An offer that is kept for the time when the connection idles is in the responses again from this time of its life on:
+/// a page that takes longer gains by a change in its middle, and a connection with a stream of events never idles.
+const TELL_WITHIN: Duration = Duration::from_secs(5);
+
 /// Beginnings of connections lie this far after zero at least, for a first packet that was sent before.
 const ORIGIN: Duration = Duration::from_secs(10);
 
@@ -37,6 +41,8 @@ pub(crate) struct Visit {
     /// The time at which the connection was accepted.
     began: Instant,
     early: bool,
+    /// The connection has not idled yet, and its protocol has a word for the time when it does.
+    can_tell_later: bool,
     /// `None` before the first request.
     known: Option<Known>,
     decided: Option<Decided>,
@@ -114,6 +120,7 @@ impl Visit {
             transport: protocol.transport(),
             began,
             early: false,
+            can_tell_later: protocol == Protocol::Http2,
             known: None,
             decided: None,
             finished: None,
@@ -379,6 +386,7 @@ impl Visit {
             min_rtt: known.latest.and_then(|it| it.min_rtt),
             load,
             first_response: size.filter(|_| is_first).map(DataSize::from_bytes),
+            can_tell_later: self.can_tell_later && now < self.began + TELL_WITHIN,
             ..Moment::new(unix, self.transport)
         };
         let decision = selection.decide(&known.client, known.host, &moment);
@@ -391,6 +399,36 @@ impl Visit {
             is_logged: false,
         });
         Some(decision)
+    }
+
+    /// True if an offer to this client may be kept for the time when the connection idles.
+    pub(crate) fn may_tell_later(&self) -> bool {
+        self.can_tell_later && !self.was_offered()
+    }
+
+    /// The connection idles, for the first time: decides anew, by what the page has shown, if an offer was kept for
+    /// this. `None` where there was none; later responses have theirs in their fields.
+    pub(crate) fn idle(
+        &mut self,
+        selection: &Selection,
+        load: f64,
+        now: Instant,
+        unix: UnixTime,
+        read: impl FnOnce() -> Option<Counters>,
+    ) -> Option<Decision> {
+        let could = std::mem::take(&mut self.can_tell_later);
+        let latest = self.decided?.decision;
+        if !could || latest.offer != Offer::Http3 || latest.alt_svc != AltSvc::Omit {
+            return None;
+        }
+        let known = self.known.as_mut()?;
+        known.latest = read().or(known.latest);
+        if let Some(page) = known.observe(selection, now, unix) {
+            self.finish(&page);
+            self.log(selection, Some(&page), unix);
+        }
+        self.renew();
+        self.decide(selection, None, load, now, unix)
     }
 
     /// The next response is decided for anew.

@@ -57,9 +57,10 @@ const DATA_PAYLOAD_OVER_TLS: usize = (16 << 10) - 9;
 /// the peer has not read if it has sent more.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// Time without a request and without a byte after which a connection gives back the memory that further requests would
-/// need. Those of the same page come sooner, those of a visitor's next page mostly later.
-const REST_AFTER: Duration = Duration::from_millis(500);
+/// Time without a request and without a byte after which a connection idles: what loads a page asks again sooner, and
+/// visitors who go from page to page come back later. Then it gives back the memory that further requests would need, and
+/// tells the client what was put off for the sake of the page.
+const REST_AFTER: Duration = Duration::from_millis(300);
 
 /// The engine's settings.
 pub(super) fn config(setup: &Setup, listener: &ListenerConfig) -> Arc<http2::Config> {
@@ -393,9 +394,13 @@ impl Driver {
         if self.giving_up.is_some_and(|until| until <= buffers.now) {
             return Ok(Progress::Over);
         }
+        let rests = wake.due && self.rest_due().is_some_and(|due| due <= buffers.now);
         let mut turn = self.engine.turn(buffers.now, &mut self.output);
         if wake.due {
             turn.handle_timeout();
+        }
+        if rests {
+            self.answers.tell_later(&mut turn, buffers);
         }
         if wake.stop {
             turn.shutdown();

@@ -1,7 +1,7 @@
 //! Visits of a client in virtual time, beside a selector of their own.
 
 use super::*;
-use altway_select::{ModelKind, Offer, Reason};
+use altway_select::{ModelKind, Reason};
 use std::cell::Cell;
 use std::net::Ipv4Addr;
 
@@ -88,6 +88,11 @@ impl<'a> Scene<'a> {
         self.counters.set(counters);
     }
 
+    fn idle(&mut self) -> Option<Decision> {
+        let read = || Some(self.counters.get());
+        self.visit.idle(self.selection, 0.0, self.now, UNIX, read)
+    }
+
     fn end(mut self) {
         let read = || Some(self.counters.get());
         self.visit.end(self.selection, self.now, UNIX, read);
@@ -131,6 +136,62 @@ fn a_large_first_response_measures_the_path_and_the_next_one_tells() {
         (prediction.rates[0] / 9e8 - 1.0).abs() < 0.2,
         "{prediction:?}"
     );
+}
+
+#[test]
+fn an_offer_waits_for_the_first_time_that_the_connection_idles() {
+    let selection = Selection::of(&"threshold:rtt=0ms,loss=1%".parse().unwrap());
+    let mut scene = Scene::new(&selection, Transport::Tcp, 20 * MS);
+    scene.request(1);
+    let decision = scene.decide(Some(600));
+    assert_eq!(
+        (decision.offer, decision.alt_svc),
+        (Offer::Http3, AltSvc::Omit)
+    );
+    assert!(scene.visit.may_tell_later());
+    scene.now += 300 * MS;
+    let told = scene.idle().unwrap();
+    assert!(matches!(told.alt_svc, AltSvc::Advertise { .. }), "{told:?}");
+    assert_eq!(scene.idle(), None, "once");
+    let next = scene.decide(Some(600));
+    assert!(matches!(next.alt_svc, AltSvc::Advertise { .. }));
+}
+
+#[test]
+fn a_page_that_takes_long_has_its_offer_in_the_middle() {
+    let selection = Selection::of(&"threshold:rtt=0ms,loss=1%".parse().unwrap());
+    let mut scene = Scene::new(&selection, Transport::Tcp, 20 * MS);
+    scene.request(1);
+    assert_eq!(scene.decide(Some(600)).alt_svc, AltSvc::Omit);
+    scene.now += TELL_WITHIN;
+    let decision = scene.decide(Some(600));
+    assert!(matches!(decision.alt_svc, AltSvc::Advertise { .. }));
+    scene.now += 300 * MS;
+    assert_eq!(scene.idle(), None, "it has been told");
+}
+
+#[test]
+fn a_page_that_shows_a_fast_path_takes_the_offer_with_it() {
+    let selection = learned();
+    let mut scene = Scene::new(&selection, Transport::Tcp, 40 * MS);
+    scene.request(1);
+    let decision = scene.decide(Some(600));
+    assert_eq!(
+        (decision.offer, decision.alt_svc),
+        (Offer::Http3, AltSvc::Omit)
+    );
+    // The first round trip was a bad guess: 1 ms, and 900 Mbit/s.
+    let mut counters = scene.counters.get();
+    counters.min_rtt = Some(MS);
+    scene.counters.set(counters);
+    scene.complete();
+    scene.download(50, 8_889 * MS / 1_000);
+    scene
+        .visit
+        .arrived(scene.now, || Some(scene.counters.get()));
+    scene.now += 300 * MS;
+    let told = scene.idle();
+    assert!(told.is_none_or(|it| it.offer == Offer::Http2), "{told:?}");
 }
 
 #[test]

@@ -106,6 +106,17 @@ impl Answers {
         (&mut self.exchanges, means)
     }
 
+    /// Tells the client of HTTP/3 if that was put off until the connection idles, which it does now.
+    pub(super) fn tell_later(&mut self, turn: &mut Turn<'_>, buffers: &WorkerBuffers) {
+        let read = || self.probe.counters();
+        let requests = &mut self.exchanges.requests;
+        if let Some((origin, value)) = requests.tell_later(buffers.clocks, read) {
+            tracing::debug!(client = %requests.client(), origin, value, "HTTP/3 is offered after the page");
+            // Origin and value are far shorter than a frame.
+            let _ = turn.send_alt_svc(&origin, &value);
+        }
+    }
+
     /// Goes on with the next exchange that can; false when there is none.
     pub(super) fn go_on(&mut self, turn: &mut Turn<'_>, buffers: &WorkerBuffers) -> bool {
         let Some((stream, ready)) = self.pending.next_ready() else {
