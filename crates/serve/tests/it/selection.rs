@@ -2,6 +2,7 @@
 
 use crate::common::access_log::Lines;
 use crate::common::{Running, alt_svc, get, h1, h2, h3::H3, read, soon};
+use crate::gate::frame;
 use altway_serve::{AccessLog, Options};
 use bytes::Bytes;
 use http::Request;
@@ -10,6 +11,7 @@ use http_body_util::Empty;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 
 /// A client of which the embedded surface knows that it takes less over QUIC than loopback carries.
 const FIREFOX: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:153.0) Gecko/20100101 Firefox/153.0";
@@ -201,4 +203,58 @@ async fn a_damaged_state_is_put_aside_and_a_folder_that_is_none_is_an_error() {
     });
     let error = next.err().unwrap().to_string();
     assert!(error.starts_with("cannot use the state folder"), "{error}");
+}
+
+/// HEADERS of a request for `/` of localhost by `agent`, in HPACK's literals.
+fn headers(agent: &str) -> Vec<u8> {
+    let mut block = vec![0x82, 0x87, 0x84, 0x01, 9];
+    block.extend_from_slice(b"localhost");
+    // `user-agent` has the static index 58 (RFC 7541 appendix A).
+    block.extend_from_slice(&[0x0f, 58 - 15, u8::try_from(agent.len()).unwrap()]);
+    block.extend_from_slice(agent.as_bytes());
+    frame(1, 0x05, &block)
+}
+
+/// The payload of the first ALTSVC frame (RFC 7838 section 4) that comes, after how many DATA frames.
+async fn first_alt_svc(mut client: impl AsyncRead + Unpin) -> (usize, Vec<u8>) {
+    let mut data = 0;
+    loop {
+        let mut header = [0; 9];
+        client.read_exact(&mut header).await.unwrap();
+        let mut payload = vec![0; usize::from(header[1]) << 8 | usize::from(header[2])];
+        client.read_exact(&mut payload).await.unwrap();
+        match header[3] {
+            0x0 => data += 1,
+            0xa => return (data, payload),
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn firefox_has_its_offer_in_a_frame_when_its_page_has_come() {
+    let server = Running::tls(|options| {
+        options.policy = "threshold:rtt=0ms,loss=1%".parse().unwrap();
+    });
+    let mut client = server.connect_tls(&[b"h2"]).await;
+    let preface = [
+        &b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"[..],
+        &headers(FIREFOX),
+    ];
+    client.write_all(&preface.concat()).await.unwrap();
+    let (data, payload) = soon(first_alt_svc(client)).await;
+    assert_eq!(data, 1, "the page has come before");
+    let port = server.address.port();
+    let expected = format!("https://localhosth3=\":{port}\"; ma=2592000");
+    assert_eq!(
+        String::from_utf8_lossy(&payload),
+        format!("\0\u{11}{expected}")
+    );
+
+    let mut client = h2(server.connect_tls(&[b"h2"]).await).await;
+    let response = soon(client.send_request(request("/"))).await.unwrap();
+    assert!(
+        alt_svc(&response).is_some_and(|it| it.starts_with("h3=")),
+        "its later responses have it, so that it does not run out"
+    );
 }
