@@ -147,6 +147,31 @@ async fn a_handler_whose_client_of_http3_stops_its_response_is_dropped() {
     soon(seen.dropped.recv()).await.unwrap();
 }
 
+/// Requests of one connection that wait at a time.
+const MANY: usize = 12;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_of_http3_that_leaves_many_requests_behind_costs_nobody_else_the_connection() {
+    let (server, mut seen) = waiting(false);
+    let mut other = H3::connect(&server);
+    let mut client = H3::connect(&server);
+    for _ in 0..MANY {
+        client.send("/");
+    }
+    let mut began = 0;
+    client.wait_until(|| {
+        while seen.began.try_recv().is_ok() {
+            began += 1;
+        }
+        began == MANY
+    });
+    client.close();
+    for _ in 0..MANY {
+        soon(seen.dropped.recv()).await.unwrap();
+    }
+    assert_eq!(other.get("/nobody").0.status(), 404);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_of_a_service_ends_when_its_client_of_http2_has_closed_its_half() {
     let (server, mut seen) = waiting(true);

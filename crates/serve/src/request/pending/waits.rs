@@ -113,7 +113,8 @@ impl<K: Copy + Eq + Hash, F: Future + Unpin> Waits<K, F> {
     pub(super) fn cancel_all(&mut self, are: impl Fn(K) -> bool) {
         let meant = self.by_key.extract_if(|key, _| are(*key));
         let meant: Vec<_> = meant.map(|(_, at)| at).collect();
-        meant.into_iter().for_each(|at| self.clear(at));
+        meant.into_iter().for_each(|at| self.vacate(at));
+        self.shrink();
     }
 
     /// Polls the futures that are new or were woken, and gives `ready` those that are over. The task is woken when another
@@ -161,10 +162,20 @@ impl<K: Copy + Eq + Hash, F: Future + Unpin> Waits<K, F> {
         self.places.len() - 1
     }
 
-    /// Drops the future of a place that has one.
+    /// Drops the future of a place that has one, and gives places back that nobody needs.
     fn clear(&mut self, at: usize) {
+        self.vacate(at);
+        self.shrink();
+    }
+
+    /// Drops the future of a place that has one.
+    fn vacate(&mut self, at: usize) {
         self.places[at].future = None;
         self.free.push(at);
+    }
+
+    /// Gives places back beyond a few, where none has a future.
+    fn shrink(&mut self) {
         if self.is_empty() && self.places.len() > KEPT {
             self.places.truncate(KEPT);
             self.places.shrink_to(KEPT);
@@ -336,6 +347,20 @@ mod tests {
         sender.send(7).unwrap();
         assert_eq!(poll(&mut waits, &tasks[1]), [(1, Some(7))]);
         assert_eq!(tasks[0].0.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn many_that_are_cancelled_in_one_go_leave_each_place_free_once() {
+        let (mut waits, task) = (Futures::new(), Arc::<Task>::default());
+        let cancelled: Vec<_> = (0..100).map(|key| add(&mut waits, key)).collect();
+        poll(&mut waits, &task);
+        waits.cancel_all(|_| true);
+        assert!(waits.is_empty() && cancelled.iter().all(Sender::is_closed));
+        assert_eq!(waits.places.len(), KEPT);
+        let senders: Vec<_> = (0..100).map(|key| add(&mut waits, key)).collect();
+        assert_eq!(waits.places.len(), 100);
+        drop(senders);
+        assert_eq!(poll(&mut waits, &task).len(), 100);
     }
 
     #[test]
