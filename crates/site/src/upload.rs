@@ -22,7 +22,7 @@ use altway_serve::{EarlyHints, RequestBody};
 use bytes::Bytes;
 use content::Content;
 use disk::Disk;
-use folder::{Folder, Place, Unnamed, Whole, check_free, is_there};
+use folder::{Folder, IfTaken, Place, Unnamed, Whole, check_free, is_there};
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
@@ -174,7 +174,15 @@ impl Uploads {
         let mut content = Content::new(body, self.plan().body.as_bytes(), self.plan().slowest)?;
         let _permit = self.permit()?;
         let folder = self.below(target.names.clone()).await?;
-        let place = Place { folder, name };
+        let if_taken = match is_for_new_alone(fields) {
+            true => IfTaken::PreconditionFails,
+            false => self.if_taken(),
+        };
+        let place = Place {
+            folder,
+            name,
+            if_taken,
+        };
         self.check_preconditions(fields, &place).await?;
         let is_complete = resumable::is_complete(fields)?;
         if is_complete == Some(false) && !self.plan().resumable {
@@ -267,9 +275,8 @@ impl Uploads {
     /// Looks whether a name can be given, and makes a file that is to have it.
     async fn begin(&self, place: Place, length: u64) -> Result<Unnamed, Refusal> {
         let folder = Arc::clone(&self.0.folder);
-        let replace = self.plan().replace;
         let begin = move || {
-            check_free(&place, replace)?;
+            check_free(&place)?;
             folder.unnamed(&place.folder, length)
         };
         self.0.folder.disk.run(begin).await
@@ -282,23 +289,28 @@ impl Uploads {
 
     async fn commit(&self, files: Vec<Whole>) -> Result<Vec<bool>, Refusal> {
         let folder = Arc::clone(&self.0.folder);
-        let replace = self.plan().replace;
-        let commit = move || folder.commit(&files, replace);
+        let commit = move || folder.commit(&files);
         self.0.folder.disk.run(commit).await
+    }
+
+    /// The fate of files whose names are taken, where their request says nothing of it.
+    fn if_taken(&self) -> IfTaken {
+        match self.plan().replace {
+            true => IfTaken::Replaces,
+            false => IfTaken::Refused,
+        }
     }
 
     /// RFC 9110 section 13.2.2. Files have no entity tags here, so that no If-Match of one is met.
     async fn check_preconditions(&self, fields: &HeaderMap, place: &Place) -> Result<(), Refusal> {
-        let is_any = |name| fields.get(name).map(|it: &HeaderValue| it == "*");
-        let (wanted, unwanted) = (is_any(header::IF_MATCH), is_any(header::IF_NONE_MATCH));
-        if wanted.is_none() && unwanted != Some(true) {
+        let (wanted, is_unwanted) = (is_any(fields, header::IF_MATCH), is_for_new_alone(fields));
+        if wanted.is_none() && !is_unwanted {
             return Ok(());
         }
         let place = place.clone();
         let there = self.0.folder.disk.run(move || Ok(is_there(&place))).await?;
-        if wanted.is_some_and(|any| !any || !there) || (unwanted == Some(true) && there) {
-            let detail = "the precondition of the request is not met";
-            return Err(Refusal::new(StatusCode::PRECONDITION_FAILED, detail));
+        if wanted.is_some_and(|any| !any || !there) || (is_unwanted && there) {
+            return Err(Refusal::precondition_failed());
         }
         Ok(())
     }
@@ -335,6 +347,16 @@ impl Uploads {
             response.headers_mut().insert(header::LOCATION, path);
         }
     }
+}
+
+/// Returns whether a condition's value is `*`; `None`: there is no such condition.
+fn is_any(fields: &HeaderMap, name: header::HeaderName) -> Option<bool> {
+    fields.get(name).map(|value| value == "*")
+}
+
+/// Returns true if the request is to make a new file, and to replace none: `If-None-Match: *` (RFC 9110 section 13.1.2).
+fn is_for_new_alone(fields: &HeaderMap) -> bool {
+    is_any(fields, header::IF_NONE_MATCH) == Some(true)
 }
 
 /// Refuses what would store something else than what the client means.

@@ -68,6 +68,29 @@ pub(crate) struct Folder {
 pub(crate) struct Place {
     pub(crate) folder: Arc<Dir>,
     pub(crate) name: String,
+    pub(crate) if_taken: IfTaken,
+}
+
+/// The fate of an upload whose name another file has, at its beginning or by the time at which it is whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IfTaken {
+    /// It takes the place of the other.
+    Replaces,
+    /// It is refused: nothing is replaced here.
+    Refused,
+    /// It is refused for the request's `If-None-Match: *`, which forbids to replace what others have stored meanwhile (RFC
+    /// 9110 section 13.1.2).
+    PreconditionFails,
+}
+
+impl Place {
+    /// The refusal of a file for which the name is taken.
+    fn taken(&self) -> Refusal {
+        match self.if_taken {
+            IfTaken::PreconditionFails => Refusal::precondition_failed(),
+            IfTaken::Replaces | IfTaken::Refused => Refusal::exists(&self.name),
+        }
+    }
 }
 
 /// A file that has no name yet. It is gone with its last handle.
@@ -101,7 +124,7 @@ impl Whole {
 
     /// Takes a name away that was just given, unless another file has replaced this one since.
     fn take_name_back(&self) {
-        let Place { folder, name } = &self.place;
+        let Place { folder, name, .. } = &self.place;
         let named = statat(&**folder, &**name, AtFlags::SYMLINK_NOFOLLOW);
         if let (Ok(named), Ok(own)) = (named, fstat(&*self.file))
             && (named.st_dev, named.st_ino) == (own.st_dev, own.st_ino)
@@ -183,7 +206,7 @@ impl Folder {
     ///
     /// # Errors
     /// A name is taken, or what the system says.
-    pub(crate) fn commit(&self, files: &[Whole], replace: bool) -> Result<Vec<bool>, Refusal> {
+    pub(crate) fn commit(&self, files: &[Whole]) -> Result<Vec<bool>, Refusal> {
         let of_system = |error: io::Error| Refusal::of_system(&error);
         for Whole { file, length, .. } in files {
             // What was begun to be written may reach further.
@@ -192,7 +215,7 @@ impl Folder {
         }
         let mut replaced = Vec::with_capacity(files.len());
         for Whole { place, file, .. } in files {
-            match self.give_name(place, file, replace) {
+            match self.give_name(place, file) {
                 Ok(has_replaced) => replaced.push(has_replaced),
                 Err(refusal) => {
                     for (whole, _) in files.iter().zip(&replaced).filter(|it| !*it.1) {
@@ -208,11 +231,13 @@ impl Folder {
         Ok(replaced)
     }
 
-    fn give_name(&self, place: &Place, file: &File, replace: bool) -> Result<bool, Refusal> {
+    fn give_name(&self, place: &Place, file: &File) -> Result<bool, Refusal> {
         match link(file, &place.folder, &place.name) {
             Ok(()) => Ok(false),
-            Err(Errno::EXIST) if replace => self.take_place(place, file),
-            Err(Errno::EXIST) => Err(Refusal::exists(&place.name)),
+            Err(Errno::EXIST) if place.if_taken == IfTaken::Replaces => {
+                self.take_place(place, file)
+            }
+            Err(Errno::EXIST) => Err(place.taken()),
             Err(error) => Err(Refusal::of_system(&error.into())),
         }
     }
@@ -251,13 +276,13 @@ impl Folder {
 /// Refuses a name that can't be given.
 ///
 /// # Errors
-/// Something is there and `replace` is not set, or what is there is no file.
-pub(crate) fn check_free(place: &Place, replace: bool) -> Result<(), Refusal> {
-    if replace {
+/// Something is there that is not to be replaced, or is no file.
+pub(crate) fn check_free(place: &Place) -> Result<(), Refusal> {
+    if place.if_taken == IfTaken::Replaces {
         return check_replaceable(place);
     }
     match is_there(place) {
-        true => Err(Refusal::exists(&place.name)),
+        true => Err(place.taken()),
         false => Ok(()),
     }
 }

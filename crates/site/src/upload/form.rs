@@ -111,6 +111,7 @@ where
         let place = Place {
             folder: Arc::clone(folder),
             name: name.to_owned(),
+            if_taken: uploads.if_taken(),
         };
         let file = file(uploads, &place, &mut field).await?;
         parts.push(Part {

@@ -52,6 +52,11 @@ impl Refusal {
         Self::new(StatusCode::CONFLICT, format!("`{name}` is there already"))
     }
 
+    pub(crate) fn precondition_failed() -> Self {
+        let detail = "the precondition of the request is not met";
+        Self::new(StatusCode::PRECONDITION_FAILED, detail)
+    }
+
     pub(crate) fn too_large(limit: u64) -> Self {
         let detail = format!("the content is longer than {limit} bytes");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, detail)

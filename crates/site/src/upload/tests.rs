@@ -404,6 +404,39 @@ fn uploads_that_are_too_many_at_once_are_refused_and_end_with_their_clients() {
 }
 
 #[test]
+fn a_file_that_was_to_be_new_replaces_none_that_has_come_meanwhile() {
+    let it = fixture("/in/*", ", replace = true, resumable = true");
+    it.runtime.block_on(async {
+        let (begin, begun) = tokio::sync::oneshot::channel();
+        let (tell, told) = tokio::sync::oneshot::channel();
+        let piece = async move {
+            begin.send(()).unwrap();
+            told.await.unwrap();
+            Ok::<_, Infallible>(Frame::data(Bytes::from_static(b"late")))
+        };
+        let content = StreamBody::new(Box::pin(futures_util::stream::once(piece)));
+        let late = Request::put("/in/a").header("if-none-match", "*");
+        let late = it.uploads.clone().answer(late.body(content).unwrap());
+        let late = tokio::spawn(late);
+        begun.await.unwrap();
+        let other = Request::put("/in/a").body(Full::<Bytes>::from("first"));
+        let other = it.uploads.clone().answer(other.unwrap()).await;
+        assert_eq!(other.status(), 201);
+        tell.send(()).unwrap();
+        assert_eq!(late.await.unwrap().status(), 412);
+    });
+    let part = Request::put("/in/b").header("if-none-match", "*");
+    let part = it.ask(part.header("upload-complete", "?0"), Full::from("la"));
+    part.check(201, "");
+    it.put("/in/b", "second").check(201, "");
+    let rest = Request::patch(part.field("location")).header("upload-offset", 2);
+    let rest = rest.header("content-type", "application/partial-upload");
+    it.ask(rest.header("upload-complete", "?1"), Full::from("te"))
+        .check(412, "precondition");
+    it.check_stored(&[("a", "first"), ("b", "second")]);
+}
+
+#[test]
 fn names_that_were_given_are_taken_back_when_another_is_taken_meanwhile() {
     let it = fixture("/in/*", "");
     let folder = &it.uploads.0.folder;
@@ -414,16 +447,17 @@ fn names_that_were_given_are_taken_back_when_another_is_taken_meanwhile() {
         let place = Place {
             folder: Arc::clone(&dir),
             name: name.into(),
+            if_taken: IfTaken::Refused,
         };
         Whole::new(place, &file)
     };
     let files = [whole("a"), whole("b"), whole("c")];
     it.put("/in/c", "other").check(201, "");
-    let refused = folder.commit(&files, false).unwrap_err();
+    let refused = folder.commit(&files).unwrap_err();
     assert_eq!(refused.status, 409);
     it.check_stored(&[("c", "other")]);
     let files = [whole("a"), whole("b")];
-    assert_eq!(folder.commit(&files, false).unwrap(), [false, false]);
+    assert_eq!(folder.commit(&files).unwrap(), [false, false]);
     it.check_stored(&[("a", "new"), ("b", "new"), ("c", "other")]);
 }
 
