@@ -108,8 +108,10 @@ impl Uploads {
     {
         let answered = self.store(request).await;
         let mut response = answered.unwrap_or_else(Refusal::response);
+        let own = response.headers().clone();
         for (name, value) in &self.0.fields {
-            if !response.headers().contains_key(name) {
+            // Of one name there may be several.
+            if !own.contains_key(name) {
                 response.headers_mut().append(name, value.clone());
             }
         }

@@ -23,7 +23,7 @@ pub(super) struct Answer {
 pub(super) fn fixture(path: &str, more: &str) -> Fixture {
     let dir = tempfile::tempdir().unwrap();
     let text = format!(
-        "[[site]]\ndefault = true\nheaders = {{ X-Site = \"s\" }}\n[[site.route]]\npath = \"{path}\"\nupload = {{ folder = \"{}\", min-free = \"0B\"{more} }}\n",
+        "[[site]]\ndefault = true\nheaders = {{ X-Site = \"s\", Link = [\"</a>\", \"</b>\"] }}\n[[site.route]]\npath = \"{path}\"\nupload = {{ folder = \"{}\", min-free = \"0B\"{more} }}\n",
         dir.path().display()
     );
     let plan = altway_config::read("test.toml", &text, &mut altway_config::NoFiles);
@@ -434,6 +434,15 @@ fn a_file_that_was_to_be_new_replaces_none_that_has_come_meanwhile() {
     it.ask(rest.header("upload-complete", "?1"), Full::from("te"))
         .check(412, "precondition");
     it.check_stored(&[("a", "first"), ("b", "second")]);
+}
+
+#[test]
+fn fields_of_the_site_stand_in_responses_as_often_as_they_are_given() {
+    let it = fixture("/in/*", "");
+    for response in [it.put("/in/a", "x"), it.put("/in/a", "x")] {
+        let links: Vec<_> = response.fields.get_all(header::LINK).iter().collect();
+        assert_eq!(links, ["</a>", "</b>"]);
+    }
 }
 
 #[test]
