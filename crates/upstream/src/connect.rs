@@ -192,7 +192,14 @@ impl Connector {
     }
 }
 
-async fn in_time<T>(time: Duration, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+/// Does `work`, for which there is so much time.
+///
+/// # Errors
+/// As those of `work`; `TimedOut`: it took longer.
+pub(crate) async fn in_time<T>(
+    time: Duration,
+    work: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
     let late = |_| io::Error::new(io::ErrorKind::TimedOut, "no connection in time");
     timeout(time, work).await.map_err(late)?
 }

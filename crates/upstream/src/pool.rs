@@ -1,6 +1,6 @@
 //! The connections of one worker to one server, and the bound on its requests there.
 
-use crate::connect::{Connector, Http2};
+use crate::connect::{Connector, Http2, in_time};
 use crate::counters::Counters;
 use crate::http1::Http1;
 use crate::http3::Http3;
@@ -133,8 +133,13 @@ impl Pool {
         }
     }
 
-    /// The connection over HTTP/2, opened where there is none; whether it has carried requests before.
+    /// The connection over HTTP/2, opened where there is none; whether it has carried requests before. Whoever waits for
+    /// another request to open it waits no longer than for a connection of its own.
     pub(crate) async fn multiplexed(&self, connector: &Connector) -> io::Result<(Http2, bool)> {
+        in_time(connector.timeout, self.shared_http2(connector)).await
+    }
+
+    async fn shared_http2(&self, connector: &Connector) -> io::Result<(Http2, bool)> {
         let mut shared = self.shared.lock().await;
         if let Some(known) = &mut *shared
             && !known.sender.is_closed()
@@ -153,6 +158,14 @@ impl Pool {
 
     /// The same over HTTP/3; `pause`: the longest of a response.
     pub(crate) async fn http3(
+        &self,
+        connector: &Connector,
+        pause: Duration,
+    ) -> io::Result<(Http3, bool)> {
+        in_time(connector.timeout, self.shared_http3(connector, pause)).await
+    }
+
+    async fn shared_http3(
         &self,
         connector: &Connector,
         pause: Duration,

@@ -9,9 +9,10 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// An authority, and a folder for the files that it writes.
@@ -218,5 +219,39 @@ async fn each_protocol_in_front_reaches_a_server_over_tls() {
             let response = client.ask(Request::get("/"), "").await;
             assert_eq!(response.status(), 200, "{version:?}");
         }
+    }
+}
+
+#[tokio::test]
+async fn requests_that_wait_for_one_connection_wait_no_longer_than_for_a_connection() {
+    const TIME: Duration = Duration::from_millis(500);
+    let authority = Authority::new();
+    // The kernel takes the connections, and nobody shakes hands.
+    let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    for (address, protocol) in [
+        (tcp.local_addr().unwrap(), Protocol::Http2),
+        (udp.local_addr().unwrap(), Protocol::Http3),
+    ] {
+        let mut options = to(address);
+        options.servers[0].protocol = protocol;
+        options.servers[0].tls = Some(ServerName::try_from("localhost").unwrap());
+        options.roots = Roots::File(authority.roots());
+        options.connect_timeout = TIME;
+        options.attempts = 1;
+        let running = proxy(options);
+        let mut clients = Vec::new();
+        for _ in 0..20 {
+            clients.push(Client::new(running.address, Version::HTTP_2).await);
+        }
+        let began = Instant::now();
+        let asked = clients
+            .iter_mut()
+            .map(|client| client.ask(Request::get("/"), ""));
+        for response in futures_util::future::join_all(asked).await {
+            assert!(response.status().is_server_error(), "{protocol:?}");
+        }
+        // One after the other they took twenty times as long.
+        assert!(began.elapsed() < 8 * TIME, "{:?}", began.elapsed());
     }
 }
