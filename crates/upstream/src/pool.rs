@@ -6,7 +6,7 @@ use crate::http1::Http1;
 use crate::http3::Http3;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -127,7 +127,7 @@ impl Pool {
         self.lock().push(Idle { connection, since });
         if !self.is_swept.swap(true, Ordering::Relaxed) {
             match tokio::runtime::Handle::try_current() {
-                Ok(runtime) => drop(runtime.spawn(sweep(Arc::downgrade(self)))),
+                Ok(runtime) => drop(runtime.spawn(sweep(Swept(Arc::downgrade(self))))),
                 Err(_) => self.is_swept.store(false, Ordering::Relaxed),
             }
         }
@@ -192,15 +192,30 @@ impl Pool {
 }
 
 /// Closes connections that nobody has used for long, or that their servers have closed, until none is left.
-async fn sweep(pool: std::sync::Weak<Pool>) {
+async fn sweep(swept: Swept) {
     loop {
         tokio::time::sleep(SWEEP).await;
-        let Some(pool) = pool.upgrade() else { return };
+        let Some(pool) = swept.0.upgrade() else {
+            return;
+        };
         let mut idle = pool.lock();
         idle.retain(|it| it.since.elapsed() < IDLE && it.connection.is_quiet());
         if idle.is_empty() {
-            pool.is_swept.store(false, Ordering::Relaxed);
             return;
+        }
+    }
+}
+
+/// The idle connections of a pool while a task looks after them. Dropped with the task, also where that ends with its
+/// runtime before its time, as that of a worker that panics: no other runtime can read from the connections that are
+/// left, and a request would be sent over one of them in vain.
+struct Swept(Weak<Pool>);
+
+impl Drop for Swept {
+    fn drop(&mut self) {
+        if let Some(pool) = self.0.upgrade() {
+            pool.lock().clear();
+            pool.is_swept.store(false, Ordering::Relaxed);
         }
     }
 }

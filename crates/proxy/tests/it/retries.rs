@@ -1,8 +1,12 @@
 //! Servers that die: what is sent again, and what clients see.
 
 use crate::common::{Client, VERSIONS, nobody, origin, proxy, proxy_with, tcp, to};
-use altway_upstream::Protocol;
-use http::{Request, Version};
+use altway_upstream::heads::Received;
+use altway_upstream::{Group, Protocol};
+use bytes::Bytes;
+use http::{Method, Request, Version};
+use http_body_util::{BodyExt as _, Full};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -105,6 +109,42 @@ async fn an_idle_connection_that_was_closed_is_not_used_even_for_a_post() {
     }
 }
 
+#[test]
+fn a_connection_of_a_runtime_that_has_ended_is_not_used() {
+    let address = origin(|mut connection| {
+        while connection.head().is_some() {
+            connection.ok("whole");
+        }
+    });
+    let group = Group::new(to(address)).unwrap();
+    // As a worker that has panicked is started again, on its thread.
+    for method in [Method::GET, Method::POST] {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_all().build().unwrap();
+        runtime.block_on(async {
+            let request = Request::builder().method(&method).uri("/");
+            let request = request.body(Full::<Bytes>::default()).unwrap();
+            let (response, _) = group.send(request, received(), None, false).await.unwrap();
+            let content = response.into_body().collect().await.unwrap();
+            assert_eq!(content.to_bytes(), "whole", "{method}");
+        });
+    }
+}
+
+/// A request of nobody in particular.
+fn received() -> Received<'static> {
+    Received {
+        peer: Ipv4Addr::LOCALHOST.into(),
+        port: 1,
+        local: None,
+        is_trusted: false,
+        scheme: "https",
+        version: Version::HTTP_2,
+        is_early: false,
+        client_cert: None,
+    }
+}
+
 #[tokio::test]
 async fn a_response_that_breaks_off_is_cut_off_and_never_short() {
     let address = origin(|mut connection| {
@@ -113,7 +153,6 @@ async fn a_response_that_breaks_off_is_cut_off_and_never_short() {
     });
     let running = proxy(to(address));
     for version in VERSIONS {
-        use http_body_util::BodyExt as _;
         let mut client = Client::new(running.address, version).await;
         let response = client.send(Request::get("/"), "").await.unwrap();
         assert_eq!(response.status(), 200);
@@ -135,7 +174,6 @@ async fn a_server_that_says_nothing_is_answered_504_and_a_pause_ends_a_response(
     options.idle_timeout = Duration::from_millis(200);
     let running = proxy(options);
     for version in VERSIONS {
-        use http_body_util::BodyExt as _;
         let mut client = Client::new(running.address, version).await;
         assert_eq!(client.ask(Request::get("/"), "").await.status(), 504);
         let mut client = Client::new(running.address, version).await;
@@ -206,7 +244,6 @@ async fn a_check_takes_a_server_out_and_brings_it_back() {
 
 #[tokio::test]
 async fn a_response_that_trickles_is_cut_off_unless_nobody_knows_how_long_it_is() {
-    use http_body_util::BodyExt as _;
     let address = origin(|mut connection| {
         let head = connection.head().unwrap_or_default();
         let is_known = head[0].contains("/known");
