@@ -28,7 +28,13 @@ pub fn check(mut bytes: &[u8], rules: Rules) -> Result<Request<'_>, Refusal> {
             host = Some(value);
         }
     }
-    rules.check(&Head::http1(method, target, host)?, &fields)
+    let request = rules.check(&Head::http1(method, target, host)?, &fields)?;
+    match host.is_none() && version == Version::Http11 {
+        // RFC 9112 section 3.2: 400 to "any HTTP/1.1 request message that lacks a Host header field", also where the
+        // target names one.
+        true => Err(Refusal::AuthorityMissing),
+        false => Ok(request),
+    }
 }
 
 /// Checks a trailer section, from its first line to the empty one behind it.

@@ -109,7 +109,8 @@ pub enum Refusal {
     /// RFC 9110 section 7.2: "Host = uri-host [ ":" port ]"; section 4.2.1: never empty.
     #[error("the authority is no host with an optional port")]
     Authority,
-    /// RFC 9112 section 3.2, RFC 9114 section 4.3.1: a request has an authority.
+    /// RFC 9112 section 3.2, RFC 9114 section 4.3.1: a request has an authority; over HTTP/1.1 in Host, whatever its target
+    /// names.
     #[error("the request has no authority")]
     AuthorityMissing,
     /// RFC 9113 section 8.3.1, RFC 9114 section 4.3.1, and RFC 9112 section 3.2.2 for a target in

@@ -68,7 +68,7 @@ fn a_head_that_is_refused_is_known_by_its_number() {
 
 #[test]
 fn heads_that_other_parsers_repair_are_refused() {
-    let cases: [(&str, Refusal); 23] = [
+    let cases: [(&str, Refusal); 25] = [
         ("GET / HTTP/1.1\nHost: a\r\n\r\n", Refusal::LineEnd),
         ("GET / HTTP/1.1\r\nHost: a\n\r\n", Refusal::LineEnd),
         ("GET / HTTP/1.1\r\nHost: a\r\n\n", Refusal::LineEnd),
@@ -104,6 +104,8 @@ fn heads_that_other_parsers_repair_are_refused() {
             Refusal::TargetForm,
         ),
         ("GET /\u{7f} HTTP/1.1\r\nHost: a\r\n\r\n", Refusal::PathByte),
+        ("GET http://a/ HTTP/1.1\r\n\r\n", Refusal::AuthorityMissing),
+        ("CONNECT a:443 HTTP/1.1\r\n\r\n", Refusal::AuthorityMissing),
     ];
     for (head, refusal) in cases {
         assert_eq!(scanned(head.as_bytes()), (0, Some(refusal)), "{head:?}");

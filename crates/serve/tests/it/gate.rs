@@ -115,6 +115,8 @@ async fn raw_requests_of_http1_have_one_meaning_or_none() {
         ("400", "GET a:80 HTTP/1.1\r\nHost: a\r\n\r\n"),
         ("400", "GET * HTTP/1.1\r\nHost: a\r\n\r\n"),
         ("400", "GET / HTTP/1.1\r\n\r\n"),
+        ("400", "GET http://a/ HTTP/1.1\r\n\r\n"),
+        ("200", "GET http://a/ HTTP/1.0\r\n\r\n"),
         ("400", "GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n"),
         ("400", "GET / HTTP/1.1\r\nHost: a, b\r\n\r\n"),
         ("400", "GET / HTTP/1.1\nHost: a\r\n\r\n"),
