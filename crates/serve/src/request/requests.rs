@@ -614,6 +614,12 @@ fn fit(asked: &Method, mut response: Response<Body>) -> Response<Body> {
         let entry = response.headers_mut().entry(header::CONTENT_LENGTH);
         entry.or_insert_with(|| length.into());
     }
+    let length = response.headers().get(header::CONTENT_LENGTH);
+    if status == StatusCode::NO_CONTENT && length.is_some_and(|length| length != "0") {
+        // RFC 9110 section 8.6: it "MUST NOT" have one. A 0, as of axum, harms nobody; of one above that clients of HTTP/2
+        // say that the content is missing.
+        response.headers_mut().remove(header::CONTENT_LENGTH);
+    }
     if without || asked == Method::HEAD {
         return response.map(|_| Body::empty());
     }

@@ -152,3 +152,21 @@ fn too_large_a_head_is_answered_with_431_and_the_offer() {
     );
     assert_eq!(refused.headers()[header::ALT_SVC], OFFER);
 }
+
+#[test]
+fn a_204_says_no_length_of_content_whatever_its_service_says() {
+    for (status, length, expected) in [
+        (200, "7", Some("7")),
+        (204, "7", None),
+        (204, "0", Some("0")),
+        (304, "7", Some("7")),
+    ] {
+        let response = Response::builder().status(status);
+        let response = response.header(header::CONTENT_LENGTH, length);
+        let response = response.body(Body::bytes("content")).unwrap();
+        let fields = fit(&Method::GET, response).into_parts().0.headers;
+        let said = fields.get(header::CONTENT_LENGTH);
+        let said = said.map(|length| length.to_str().unwrap());
+        assert_eq!(said, expected, "{status}");
+    }
+}
