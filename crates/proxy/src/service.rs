@@ -147,10 +147,10 @@ impl Shared {
         if upgrade.is_some() {
             websocket::as_http1(&mut request);
         } else if request.method() == Method::CONNECT {
-            return at_once(page(StatusCode::NOT_IMPLEMENTED, timing));
+            return self.at_once(StatusCode::NOT_IMPLEMENTED, timing);
         }
         if self.change_path(&mut request).is_err() {
-            return at_once(page(StatusCode::BAD_REQUEST, timing));
+            return self.at_once(StatusCode::BAD_REQUEST, timing);
         }
         let received = Received {
             peer,
@@ -201,7 +201,7 @@ impl Shared {
                 let joined = upgrade.map(|upgrade| websocket::join(upgrade, &fields, *tunnel));
                 match joined {
                     Some(Ok(response)) => return response,
-                    _ => return page(StatusCode::BAD_GATEWAY, timing),
+                    _ => page(StatusCode::BAD_GATEWAY, timing),
                 }
             }
         };
@@ -217,6 +217,13 @@ impl Shared {
             *request.uri_mut() = target.into();
         }
         Ok(())
+    }
+
+    /// An answer of the proxy's own that waits for no server.
+    fn at_once(&self, status: StatusCode, timing: Timing) -> Answering {
+        let mut response = page(status, timing);
+        self.complete(response.headers_mut());
+        Answering(State::Now(Some(Box::new(response))))
     }
 
     /// Adds the fields of the settings.
@@ -240,11 +247,6 @@ impl Shared {
         }
         response
     }
-}
-
-/// An answer that waits for no server.
-fn at_once(response: Response<ProxyBody>) -> Answering {
-    Answering(State::Now(Some(Box::new(response))))
 }
 
 /// The status in words.

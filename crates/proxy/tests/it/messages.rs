@@ -182,3 +182,20 @@ async fn a_second_response_on_a_connection_is_given_to_nobody() {
         }
     }
 }
+
+#[tokio::test]
+async fn answers_of_the_proxy_s_own_have_the_fields_of_its_settings() {
+    let mut settings = Settings::default();
+    let denied = "DENY".parse().unwrap();
+    settings.fields.insert("x-frame-options", denied);
+    settings.path.strip = Some("/api".into());
+    let running = proxy_with(to(echo()), settings);
+    for version in VERSIONS {
+        let mut client = Client::new(running.address, version).await;
+        for (path, status) in [("/api/../x", 400), ("/api/x", 201)] {
+            let response = client.ask(Request::get(path), "").await;
+            assert_eq!(response.status(), status, "{path}");
+            assert_eq!(response.headers()["x-frame-options"], "DENY", "{path}");
+        }
+    }
+}
