@@ -157,12 +157,16 @@ fn rest<'p>(path: &'p str, prefix: &str) -> Option<&'p str> {
     Some(rest)
 }
 
-/// Returns whether a segment, decoded, is `.` or `..`, or hides one behind a slash of its own.
+/// Returns whether a segment, decoded, is `.` or `..`, or hides one behind a slash of its own. Parameters (RFC 3986 section
+/// 3.3) don't count: servers of Java take `..;a=b` for `..`.
 fn has_dots(segment: &str) -> bool {
     segment.contains(['.', '%']) && {
         let decoded = decoded(segment);
         let mut parts = decoded.split(|byte| matches!(byte, b'/' | b'\\'));
-        parts.any(|part| matches!(part, b"." | b".."))
+        parts.any(|part| {
+            let parameters = part.iter().position(|byte| *byte == b';');
+            matches!(&part[..parameters.unwrap_or(part.len())], b"." | b"..")
+        })
     }
 }
 
@@ -265,10 +269,19 @@ mod tests {
             "/api/.%2e",
             "/api/x%2f..%2fadmin",
             "/api/..%5cadmin",
+            "/api/..;/admin",
+            "/api/.%2e;a=b/admin",
+            "/api/x%2f..;%2fadmin",
         ] {
             assert_eq!(change.apply(&target.parse().unwrap()), Err(BadPath));
         }
-        for target in ["/api/a..b", "/api/...", "/api/.well-known", "/api/%zz.%2"] {
+        for target in [
+            "/api/a..b",
+            "/api/...",
+            "/api/.well-known",
+            "/api/%zz.%2",
+            "/api/a;b=..",
+        ] {
             assert!(change.apply(&target.parse().unwrap()).is_ok(), "{target}");
         }
         let any: PathAndQuery = "*".parse().unwrap();
