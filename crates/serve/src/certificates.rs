@@ -144,6 +144,12 @@ impl Certificates {
         &self.asked_names
     }
 
+    /// The same for requests; `None`: nobody is asked for one.
+    pub(crate) fn demanded_names(&self) -> Option<Arc<AskedNames>> {
+        let names = &self.asked_names;
+        names.is_some().then(|| Arc::new(names.clone()))
+    }
+
     /// The certificate for a handshake at `now`; `None` ends it. Whether the client is asked for one as well is noted.
     pub(crate) fn find(
         &self,

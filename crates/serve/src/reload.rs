@@ -35,13 +35,19 @@ impl ReloadHandle {
     /// The names whose clients are asked for a certificate are valid for every request from now on, also on existing
     /// connections.
     pub fn replace_certificates(&self, certificates: impl Into<Certificates>) {
+        let certificates = certificates.into();
+        if self.certificates.is_some() {
+            let names = certificates.demanded_names();
+            self.current().replace_asked_names(names);
+        }
+        self.show(certificates);
+    }
+
+    /// Has handshakes show certificates whose demands on clients hold for requests already.
+    fn show(&self, certificates: Certificates) {
         let Some(in_use) = &self.certificates else {
             return;
         };
-        let certificates = certificates.into();
-        let names = certificates.asked_names();
-        self.current()
-            .replace_asked_names(names.is_some().then(|| Arc::new(names.clone())));
         if let Some(selection) = self.service.selection()
             && !self.service.has_hosts
         {
@@ -95,10 +101,15 @@ impl ReloadHandle {
         certificates: Option<Certificates>,
     ) -> Result<(), Error> {
         let content = Content::open(site)?;
-        self.replace_hosts(hosts)?;
-        self.current().replace_content(content);
+        let selection = self.service.selection();
+        let selection = selection.filter(|_| self.service.has_hosts);
+        let hosts = selection.map(|selection| selection.host_names(hosts));
+        let hosts = hosts.transpose()?;
+        let certificates = certificates.filter(|_| self.certificates.is_some());
+        self.current()
+            .replace_all(content, hosts, certificates.as_ref());
         if let Some(certificates) = certificates {
-            self.replace_certificates(certificates);
+            self.show(certificates);
         }
         Ok(())
     }
@@ -127,5 +138,59 @@ impl InUse {
 impl ResolvesServerCert for InUse {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         self.with(|certificates| certificates.find(&hello, SystemTime::now()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ClientAuth;
+    use crate::certs::Store;
+    use crate::incidents::Incidents;
+    use crate::metrics::ServerCounters;
+    use crate::selection::HostNames;
+    use std::time::Instant;
+
+    fn handle() -> ReloadHandle {
+        let content = Content::open(&Site::nothing()).unwrap();
+        let service = Service {
+            current: Current::new(content, HostNames::default()),
+            has_hosts: false,
+            selection: None,
+            early_services: false,
+            log: None,
+            incidents: Incidents::new(crate::PrefixLengths::default(), Instant::now()),
+            counters: ServerCounters::default(),
+            challenges: None,
+        };
+        ReloadHandle {
+            certificates: Some(InUse::new(Certificates::default())),
+            ticket_keys: None,
+            service: Arc::new(service),
+        }
+    }
+
+    fn auth() -> ClientAuth {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path().join("certs")).unwrap();
+        store.leaf(&["a.example"]).unwrap();
+        ClientAuth::from_pem_file(&store.authority()).unwrap()
+    }
+
+    #[test]
+    fn no_request_meets_a_new_site_under_the_former_demand_for_certificates() {
+        let handle = handle();
+        let demanding = Certificates::default().with_client_auth(["a.example"], Some(&auth()));
+        for (certificates, demands) in [(demanding, true), (Certificates::default(), false)] {
+            let before = handle.current().get();
+            let replaced = handle.replace(&Site::nothing(), &[], Some(certificates));
+            replaced.unwrap();
+            let after = handle.current().get();
+            assert_eq!(after.number, before.number + 1, "in one step");
+            assert_eq!(after.asked_names.is_some(), demands);
+            assert!(!Arc::ptr_eq(&after.content, &before.content));
+            let in_use = handle.certificates.as_ref().unwrap();
+            assert_eq!(in_use.with(|it| it.asked_names().is_some()), demands);
+        }
     }
 }

@@ -235,8 +235,7 @@ fn asked_names(options: &Options) -> Option<Arc<AskedNames>> {
     let Security::Tls(certificates) = &options.security else {
         return None;
     };
-    let names = certificates.asked_names();
-    names.is_some().then(|| Arc::new(names.clone()))
+    certificates.demanded_names()
 }
 
 /// Returns true if the main address has HTTP/3.

@@ -5,7 +5,7 @@ use crate::files::{self, Files};
 use crate::request::handler::Handler;
 use crate::selection::HostNames;
 use crate::site::{Dispatch, Kind, Site};
-use crate::{Error, files::BadPath};
+use crate::{Certificates, Error, files::BadPath};
 use http::StatusCode;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -170,6 +170,26 @@ impl Current {
         if names.is_some() || self.lock().asked_names.is_some() {
             self.replace(|snapshot| snapshot.asked_names = names);
         }
+    }
+
+    /// Replaces the content, the names that decisions are made for, and the names of which clients are asked for
+    /// certificates, the latter two where they are given, in one step: no request is answered by the new content under the
+    /// former demand for certificates, or the other way round.
+    pub(crate) fn replace_all(
+        &self,
+        content: Content,
+        hosts: Option<HostNames>,
+        certificates: Option<&Certificates>,
+    ) {
+        self.replace(|snapshot| {
+            snapshot.content = Arc::new(content);
+            if let Some(hosts) = hosts {
+                snapshot.hosts = hosts;
+            }
+            if let Some(certificates) = certificates {
+                snapshot.asked_names = certificates.demanded_names();
+            }
+        });
     }
 
     fn replace(&self, change: impl FnOnce(&mut Snapshot)) {
