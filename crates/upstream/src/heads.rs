@@ -27,7 +27,7 @@ const OF_THE_CLIENT: [&str; 9] = [
     "x-real-ip",
 ];
 
-/// The longest value that a field of forwarding grows to, in bytes; what would exceed it begins anew.
+/// The longest value of a field of forwarding to which a member is added, in bytes; of a longer one the oldest members go.
 const MAX_FORWARDED: usize = 2_048;
 
 /// A proxy's knowledge of a request that it passes on.
@@ -404,13 +404,30 @@ fn write_octets(to: &mut &mut [u8], octets: [u8; 4]) -> std::io::Result<()> {
 fn with_member(fields: &HeaderMap, name: &HeaderName, member: &[&[u8]]) -> Vec<u8> {
     let mut list = joined(fields.get_all(name).iter(), b", ");
     if list.len() > MAX_FORWARDED {
-        list.clear();
+        list = latest(&list, *name == FORWARDED).to_vec();
     }
     if !list.is_empty() {
         list.extend_from_slice(b", ");
     }
     member.iter().for_each(|part| list.extend_from_slice(part));
     list
+}
+
+/// The latest members of a list, as many as there is room for: what the nearest proxies say of the client counts, and not what
+/// the client itself has put before it. `has_quotes`: a comma between quotes separates nothing (RFC 7239 section 4).
+fn latest(list: &[u8], has_quotes: bool) -> &[u8] {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    for (place, byte) in list.iter().enumerate() {
+        let rest = &list[place + 1..];
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_quoted => is_escaped = true,
+            b'"' if has_quotes => is_quoted = !is_quoted,
+            b',' if !is_quoted && rest.len() <= MAX_FORWARDED => return rest.trim_ascii(),
+            _ => {}
+        }
+    }
+    &[]
 }
 
 /// The entry of Via: the protocol of the message as it was received, and who received it.

@@ -231,6 +231,30 @@ fn forwarded_lists_have_an_end() {
 }
 
 #[test]
+fn of_a_field_that_is_too_long_what_the_nearest_proxies_have_said_stays() {
+    let trusted = Received {
+        is_trusted: true,
+        ..received()
+    };
+    for junk in ["198.51.100.1", "\"198.51.100.1", "\"\\"] {
+        let mut passed = HeaderMap::new();
+        let long = format!("{}{junk}, 203.0.113.9", "x, ".repeat(MAX_FORWARDED));
+        passed.insert(X_FORWARDED_FOR, long.parse().unwrap());
+        pass_request(&mut passed, trusted, Version::HTTP_11);
+        let said = passed[&X_FORWARDED_FOR].to_str().unwrap();
+        assert!(said.ends_with(&format!("{junk}, 203.0.113.9, 192.0.2.7")));
+        assert!(said.starts_with("x, ") && said.len() < MAX_FORWARDED + 100);
+    }
+    // A comma within quotes is none between members.
+    let mut passed = HeaderMap::new();
+    let long = format!("for=\"{}\", for=203.0.113.9", "_a, ".repeat(MAX_FORWARDED));
+    passed.insert(FORWARDED, long.parse().unwrap());
+    pass_request(&mut passed, trusted, Version::HTTP_11);
+    let expected = "for=203.0.113.9, for=192.0.2.7;proto=https";
+    assert_eq!(passed[&FORWARDED], expected);
+}
+
+#[test]
 fn a_response_loses_what_belongs_to_the_hop_and_the_offer_of_the_upstream() {
     let mut passed = fields(
         "content-type: text/plain
