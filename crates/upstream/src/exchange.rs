@@ -183,10 +183,7 @@ impl Exchange {
         }
         let counters = &self.group.pool(member).counters;
         counters.failed(failed.failure, failed.is_reused);
-        if self.tells_of_health(member, failed) {
-            self.group.members[member].note(crate::health::Health::failed);
-        }
-        let verdict = retry::decide(Failed {
+        let failed = Failed {
             failure: failed.failure,
             is_reused: failed.is_reused,
             sent: failed.sent,
@@ -194,7 +191,11 @@ impl Exchange {
             method: &self.parts.method,
             content: self.content.left(),
             attempts_left: attempts.left,
-        });
+        };
+        if self.tells_of_health(member, failed) {
+            self.group.members[member].note(crate::health::Health::failed);
+        }
+        let verdict = retry::decide(failed);
         if !matches!(verdict, Verdict::Answer(_)) {
             counters.retried();
         }
@@ -221,14 +222,10 @@ impl Exchange {
         }
     }
 
-    /// Whether a failure counts against the server. That it has closed a connection of its own accord says nothing, and
-    /// the last one that can be reached is better than none.
-    fn tells_of_health(&self, member: usize, failed: &Attempted) -> bool {
-        match failed.failure {
-            Failure::Connect => true,
-            Failure::Connection if failed.is_reused => false,
-            _ => self.group.has_another(member),
-        }
+    /// Returns whether a failure counts against the server. The last one that can be reached is better than none.
+    fn tells_of_health(&self, member: usize, failed: Failed<'_>) -> bool {
+        let counts = || failed.failure == Failure::Connect || self.group.has_another(member);
+        retry::tells_of_server(failed) && counts()
     }
 
     fn choose(&self, tried: &[usize]) -> Result<usize, Refusal> {

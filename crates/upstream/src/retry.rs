@@ -94,6 +94,18 @@ pub fn decide(failed: Failed<'_>) -> Verdict {
     }
 }
 
+/// Returns whether a failure tells anything of its server. That a server has closed a connection of its own accord does not;
+/// nor does a request that the server is not sent, for it is larger than that takes: its client could send as many as it
+/// likes.
+#[must_use]
+pub fn tells_of_server(failed: Failed<'_>) -> bool {
+    match failed.failure {
+        Failure::Connection => !failed.is_reused,
+        Failure::Malformed => failed.sent == Sent::Some,
+        Failure::Connect | Failure::Unprocessed | Failure::TimedOut => true,
+    }
+}
+
 /// Returns whether to handle a request twice has the effect of handling it once (RFC 9110 section
 /// 9.2.2).
 #[must_use]
@@ -214,6 +226,31 @@ mod tests {
             cases += 1;
         }
         assert_eq!(cases, 38);
+    }
+
+    #[test]
+    fn what_a_client_or_an_idle_connection_is_the_cause_of_tells_nothing_of_a_server() {
+        use Failure::{Connect, Connection, Malformed, TimedOut, Unprocessed};
+        for (failure, is_reused, sent, tells) in [
+            (Connect, false, Sent::Nothing, true),
+            (Connection, true, Sent::Some, false),
+            (Connection, false, Sent::Some, true),
+            (Unprocessed, true, Sent::Some, true),
+            (TimedOut, false, Sent::Some, true),
+            (Malformed, false, Sent::Some, true),
+            (Malformed, true, Sent::Nothing, false),
+        ] {
+            let failed = Failed {
+                failure,
+                is_reused,
+                sent,
+                has_begun: false,
+                method: &Method::GET,
+                content: Content::None,
+                attempts_left: 0,
+            };
+            assert_eq!(tells_of_server(failed), tells, "{failed:?}");
+        }
     }
 
     #[test]
