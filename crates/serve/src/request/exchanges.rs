@@ -116,9 +116,9 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
         match self.requests.ask(request, means.now) {
             Answer::Now(response) => {
                 let upload = means.pending.upload(means.carrier.key(stream));
-                match upload {
-                    Some(receiving) if may_wait => receiving.answer_later(response),
-                    _ => self.respond(stream, response, means),
+                match upload.filter(|receiving| may_wait && !receiving.expects_continue()) {
+                    Some(receiving) => receiving.answer_later(response),
+                    None => self.respond(stream, response, means),
                 }
             }
             Answer::Later(answering) => self.await_response(stream, answering, means),

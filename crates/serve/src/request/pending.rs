@@ -344,6 +344,11 @@ impl Receiving {
         }
     }
 
+    /// Returns whether the client sends nothing before it has an answer: 100, or the response (RFC 9110 section 10.1.1).
+    pub(crate) fn expects_continue(&self) -> bool {
+        self.expects_continue
+    }
+
     /// Returns whether the client is to be told that it may send: once, when its content is asked
     /// for.
     pub(crate) fn must_continue(&mut self, report: &Report) -> bool {
