@@ -4,6 +4,9 @@ use crate::answers::fields_of;
 use altway_config::{Coding, Files, OnTheFly, Route, Site};
 use altway_serve::{ContentCoding, FilesOptions, HeaderRule, InvalidFilesOptions};
 
+/// A rule that gives all responses a field.
+type FieldRule = fn(&str, &str) -> Result<HeaderRule, InvalidFilesOptions>;
+
 /// The files of a route, with the fields of the route and its site.
 pub(crate) fn site(
     site: &Site,
@@ -35,11 +38,14 @@ pub fn options(
     let cache = files.cache.iter().rev();
     let cache = cache.map(|rule| HeaderRule::cache_control(&rule.path.to_string(), &rule.value));
     options.headers = cache.collect::<Result<_, _>>()?;
-    for (name, value) in &fields_of(site, route) {
-        let value = value.to_str().unwrap_or_default();
-        options
-            .headers
-            .push(HeaderRule::always(name.as_str(), value)?);
+    let fields = fields_of(site, route);
+    for name in fields.keys() {
+        let mut rule: FieldRule = HeaderRule::always;
+        for value in fields.get_all(name) {
+            let value = value.to_str().unwrap_or_default();
+            options.headers.push(rule(name.as_str(), value)?);
+            rule = HeaderRule::further;
+        }
     }
     for page in &files.error_pages {
         options.error_pages.retain(|(of, _)| *of != page.status);

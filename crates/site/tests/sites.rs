@@ -88,7 +88,7 @@ fn text(a: &Path, b: &Path) -> String {
         r#"
         [[site]]
         names = ["a.example", "www.a.example"]
-        headers = {{ X-Frame-Options = "DENY" }}
+        headers = {{ X-Frame-Options = "DENY", Link = ["</a>", "</b>"] }}
 
         [[site.route]]
         path = "/old/*"
@@ -151,6 +151,15 @@ fn every_action_answers_as_its_words_say() {
         &["location: /new//evil.example\r\n"],
     );
     server.check("a.example", "/%6fld/x", 308, &["location: /new/"]);
+    let links = ["link: </a>\r\nlink: </b>\r\n"];
+    for (path, status) in [
+        ("/", 200),
+        ("/none", 404),
+        ("/about.html", 308),
+        ("/health", 200),
+    ] {
+        server.check("a.example", path, status, &links);
+    }
 }
 
 #[test]

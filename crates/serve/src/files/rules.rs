@@ -100,6 +100,8 @@ pub struct HeaderRule {
     pattern: Option<PathPattern>,
     name: HeaderName,
     value: HeaderValue,
+    /// True if the field is added to those of its name.
+    is_further: bool,
 }
 
 impl HeaderRule {
@@ -120,6 +122,19 @@ impl HeaderRule {
     /// As [`new`](Self::new); also for Content-Type.
     pub fn always(name: &str, value: &str) -> Result<Self, InvalidFilesOptions> {
         Self::checked(None, name, value)
+    }
+
+    /// A field as that of [`always`](Self::always), which replaces none of its name: a message may have several of one
+    /// name, as of Content-Security-Policy.
+    ///
+    /// # Errors
+    /// As [`always`](Self::always).
+    pub fn further(name: &str, value: &str) -> Result<Self, InvalidFilesOptions> {
+        let is_further = true;
+        Ok(Self {
+            is_further,
+            ..Self::always(name, value)?
+        })
     }
 
     /// Makes a rule of Cache-Control, by which caches keep the files that `pattern` matches (RFC 9111 section 5.2).
@@ -150,12 +165,13 @@ impl HeaderRule {
             pattern,
             name: field,
             value,
+            is_further: false,
         })
     }
 
     fn write(&self, headers: &mut HeaderMap) {
-        if self.name == header::VARY {
-            headers.append(header::VARY, self.value.clone());
+        if self.is_further || self.name == header::VARY {
+            headers.append(self.name.clone(), self.value.clone());
         } else {
             headers.insert(self.name.clone(), self.value.clone());
         }
@@ -293,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_rule_that_matches_counts_and_vary_is_added_to() {
+    fn the_last_rule_that_matches_counts_and_what_may_stand_beside_others_is_added() {
         let rule = |pattern, name, value| HeaderRule::new(pattern, name, value).unwrap();
         let rules = [
             rule("/*", "cache-control", "no-cache"),
@@ -301,6 +317,8 @@ mod tests {
             rule("/*", "vary", "origin"),
             rule("/*", "content-type", "text/x"),
             HeaderRule::always("x-a", "1").unwrap(),
+            HeaderRule::always("link", "</a>").unwrap(),
+            HeaderRule::further("link", "</b>").unwrap(),
         ];
         let fields = |status, file: Option<&str>| {
             let paths = file.map(|file| Paths::of(Path::new(file), &[], false));
@@ -322,6 +340,10 @@ mod tests {
         assert!(!found.contains_key("content-type"));
         let missing = fields(StatusCode::NOT_FOUND, None);
         assert_eq!(missing["x-a"], "1");
+        for fields in [&found, &missing] {
+            let links: Vec<_> = fields.get_all("link").iter().collect();
+            assert_eq!(links, ["</a>", "</b>"]);
+        }
         assert!(!missing.contains_key("cache-control"));
     }
 }
