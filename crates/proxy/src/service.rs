@@ -10,7 +10,7 @@ use altway_upstream::rewrite::{BadPath, FieldChanges, PathChange};
 use altway_upstream::{Answer, Group, Interim, Interims, Reason, Refusal, Sending};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, MAX_FORWARDS, RETRY_AFTER};
 use http::{Method, Request, Response, StatusCode, Version};
 use std::fmt;
 use std::pin::Pin;
@@ -149,6 +149,9 @@ impl Shared {
         } else if request.method() == Method::CONNECT {
             return self.at_once(StatusCode::NOT_IMPLEMENTED, timing);
         }
+        if let Some(status) = count_forwarding(&mut request) {
+            return self.at_once(status, timing);
+        }
         if self.change_path(&mut request).is_err() {
             return self.at_once(StatusCode::BAD_REQUEST, timing);
         }
@@ -247,6 +250,24 @@ impl Shared {
         }
         response
     }
+}
+
+/// Counts a request's passing on in its Max-Forwards, by which clients ask one of the proxies on the way (RFC 9110 section
+/// 7.6.2). Returns the status of the answer where that is this one.
+fn count_forwarding(request: &mut Request<RequestBody>) -> Option<StatusCode> {
+    let of_last = match *request.method() {
+        Method::OPTIONS => StatusCode::NO_CONTENT,
+        // To say what has come would tell the client of the fields that a proxy before this one gives.
+        Method::TRACE => StatusCode::NOT_IMPLEMENTED,
+        _ => return None,
+    };
+    let value = request.headers_mut().get_mut(MAX_FORWARDS)?;
+    let passes: u64 = value.to_str().ok()?.parse().ok()?;
+    let Some(left) = passes.checked_sub(1) else {
+        return Some(of_last);
+    };
+    *value = left.into();
+    None
 }
 
 /// The status in words.

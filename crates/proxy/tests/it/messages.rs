@@ -199,3 +199,32 @@ async fn answers_of_the_proxy_s_own_have_the_fields_of_its_settings() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_request_passes_as_many_proxies_as_its_max_forwards_allows() {
+    let running = proxy(to(echo()));
+    for version in VERSIONS {
+        let mut client = Client::new(running.address, version).await;
+        for (method, value, expected) in [
+            ("OPTIONS", "0", Err(204)),
+            ("TRACE", "0", Err(501)),
+            ("OPTIONS", "1", Ok("0")),
+            ("TRACE", "10", Ok("9")),
+            ("OPTIONS", "many", Ok("many")),
+            ("GET", "0", Ok("0")),
+        ] {
+            let request = Request::builder().method(method).uri("/");
+            let request = request.header("max-forwards", value);
+            let response = client.ask(request, "").await;
+            let Ok(passed) = expected else {
+                let status = response.status().as_u16();
+                assert_eq!(Err(status), expected, "{method}");
+                continue;
+            };
+            assert_eq!(response.status(), 201, "{method} {value}");
+            let line = format!("max-forwards: {passed}");
+            let text = response.body();
+            assert!(text.lines().any(|it| it == line), "{method}: {text}");
+        }
+    }
+}
