@@ -3,7 +3,7 @@
 use crate::authority::{Authority, again, failure, of_problem, own_fault};
 use crate::certificate::{self, Issued};
 use crate::client::{HEARD, Heard};
-use crate::folder;
+use crate::folder::{self, Folder};
 use crate::responder::{BoxError, Responder};
 use crate::schedule::{Cause, Challenge, Failure, Validity};
 use instant_acme::{
@@ -182,24 +182,9 @@ impl OpenOrder {
                 let Some(chain) = chain.map_err(|error| failure(&error))? else {
                     return Ok(None);
                 };
-                self.keep(&chain, authority).map(Some)
+                keep(&self.name, &self.key, &chain, &authority.folder).map(Some)
             }
         }
-    }
-
-    /// Puts the certificate into its file, from which on it is in use.
-    fn keep(&self, chain: &str, authority: &Authority) -> Result<Validity, Failure> {
-        let text = format!("{}\n{}", chain.trim_end(), self.key.serialize_pem());
-        let issued = Issued::read(&text, &self.name).map_err(|error| Failure {
-            cause: Cause::Name,
-            retry_after: None,
-            message: format!("the authority sent a certificate that can't be used: {error}"),
-        })?;
-        let folder = &authority.folder;
-        let written = folder::write(&folder.certificate(&self.name), &text);
-        written.map_err(|error| own_fault(&error))?;
-        folder::remove(&folder.order(&self.name));
-        Ok(issued.validity)
     }
 
     /// The reason why an order is invalid, as its challenges say it: orders themselves often say nothing.
@@ -225,6 +210,24 @@ impl OpenOrder {
         };
         Failure { cause, ..failure }
     }
+}
+
+/// Puts a name's certificate into its file, from which on it is in use.
+fn keep(name: &str, key: &KeyPair, chain: &str, folder: &Folder) -> Result<Validity, Failure> {
+    let text = format!("{}\n{}", chain.trim_end(), key.serialize_pem());
+    let issued = Issued::read(&text, name).map_err(|error| Failure {
+        cause: Cause::Name,
+        retry_after: None,
+        message: format!("the authority sent a certificate that can't be used: {error}"),
+    })?;
+    let written = folder::write(&folder.certificate(name), &text);
+    written.map_err(|error| Failure {
+        // The authority has it still, until there is room: another would count against its limits.
+        cause: Cause::Authority,
+        ..own_fault(&error)
+    })?;
+    folder::remove(&folder.order(name));
+    Ok(issued.validity)
 }
 
 impl Answers {
@@ -279,5 +282,29 @@ fn word(challenge: Challenge) -> &'static str {
     match challenge {
         Challenge::Http01 => "http-01",
         Challenge::TlsAlpn01 => "tls-alpn-01",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_certificate_for_which_there_is_no_room_is_no_reason_to_order_another() {
+        const NAME: &str = "a.example";
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::new(dir.path(), "https://acme.example/dir");
+        let (path, order) = (folder.certificate(NAME), folder.order(NAME));
+        // No file can have its name.
+        fs::create_dir_all(path.join("in the way")).unwrap();
+        folder::write(&order, "{}").unwrap();
+        let made = rcgen::generate_simple_self_signed([NAME.to_owned()]).unwrap();
+        let kept = || keep(NAME, &made.signing_key, &made.cert.pem(), &folder);
+        assert_eq!(kept().unwrap_err().cause, Cause::Authority, "it goes on");
+        assert!(order.exists());
+        fs::remove_dir_all(&path).unwrap();
+        kept().unwrap();
+        assert!(path.is_file() && !order.exists());
     }
 }

@@ -17,7 +17,8 @@ pub struct Failure {
 /// The cause of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// The authority can't be reached, or has a fault: nothing of ours is counted, and an order that there is goes on.
+    /// The authority can't be reached, or has a fault, or there is no room for its certificate: nothing of ours is counted,
+    /// and an order that there is goes on.
     Authority,
     /// The account, or what the configuration says of it: no name can be had.
     Account,
