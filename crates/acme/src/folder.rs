@@ -11,6 +11,7 @@
 //! ```
 
 use crate::{Error, Memory};
+use rustix::fs::OFlags;
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -96,7 +97,10 @@ impl Folder {
         make(&self.root)?;
         let path = self.root.join("lock");
         let mut options = File::options();
-        let options = options.read(true).write(true).create(true).mode(0o600);
+        // No link: root may be who starts the process, and the folder another user's.
+        let flags = OFlags::NOFOLLOW.bits().cast_signed();
+        let options = options.read(true).write(true).create(true);
+        let options = options.mode(0o600).custom_flags(flags);
         let mut file = options.open(&path).map_err(failed("open", &path))?;
         match file.try_lock() {
             Ok(()) => {}
@@ -256,6 +260,14 @@ mod tests {
         let own = std::process::id();
         assert!(matches!(refused, Error::InUse { holder: Some(it), .. } if it == own));
         drop(lock);
+        let _lock = folder.lock().unwrap();
+        let (victim, lock) = (dir.path().join("victim"), dir.path().join("acme/lock"));
+        fs::write(&victim, "precious").unwrap();
+        fs::remove_file(&lock).unwrap();
+        std::os::unix::fs::symlink(&victim, &lock).unwrap();
+        assert!(matches!(folder.lock(), Err(Error::Folder { .. })), "a link");
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+        fs::remove_file(&lock).unwrap();
         let _lock = folder.lock().unwrap();
         let path = folder.certificate("a.example");
         for text in ["one", "two"] {

@@ -12,12 +12,19 @@ use anyhow::{Context, Result};
 use nix::unistd::{
     Gid, Group, Uid, User, getegid, geteuid, getgrouplist, setgroups, setresgid, setresuid,
 };
-use rustix::fs::{Access, AtFlags, CWD, access, chownat};
+use rustix::fs::{
+    Access, AtFlags, CWD, Dir, FileType, Mode, OFlags, access, chownat, fstat, openat, readlinkat,
+};
+use rustix::path::Arg;
 use std::collections::BTreeSet;
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+
+/// The levels of folders in one that the server keeps with folders of its own: `FOLDER/AUTHORITY/certificates/NAME`.
+const LEVELS: u32 = 4;
 
 /// The account that a server goes on as.
 #[derive(Debug, PartialEq, Eq)]
@@ -110,48 +117,55 @@ impl Account {
     pub(super) fn adopt(&self, places: &Places) {
         for (path, usage) in places.of_server() {
             match usage {
-                Use::Keep => {
-                    self.take(path);
-                    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-                        if entry.file_type().is_ok_and(|it| it.is_file()) {
-                            self.take(&entry.path());
-                        }
-                    }
-                }
-                Use::KeepAll => self.take_all(path),
-                Use::Append => self.take(path),
+                Use::Append => self.adopt_at(path, 0),
+                Use::Keep => self.adopt_at(path, 1),
+                Use::KeepAll => self.adopt_at(path, LEVELS),
                 _ => {}
             }
         }
     }
 
-    /// Takes a folder with all that is in it, as far as it is root's; the folders last, as whoever has a folder can put
-    /// something else in a file's place.
-    fn take_all(&self, folder: &Path) {
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            match entry.file_type() {
-                Ok(kind) if kind.is_dir() => self.take_all(&entry.path()),
-                _ => self.take(&entry.path()),
-            }
+    /// Hands over what is at a path, a folder with what is in so many levels of folders, itself one of them.
+    fn adopt_at(&self, path: &Path, levels: u32) {
+        match find(path) {
+            Ok(Some(found)) => self.take(&found, path, levels),
+            Ok(None) => tracing::warn!(
+                "`{}` is a link that is not root's: what it leads to is not handed over",
+                path.display()
+            ),
+            // Whatever needs it says that it is missing.
+            Err(_) => {}
         }
-        self.take(folder);
     }
 
-    /// Makes a file or folder of root's the account's; nothing that a link leads to, or that has a second name.
-    fn take(&self, path: &Path) {
-        let is_roots = fs::symlink_metadata(path).is_ok_and(|it| {
-            let is_plain = it.is_dir() || (it.is_file() && it.nlink() == 1);
-            is_plain && it.uid() == 0
-        });
-        if !is_roots {
+    /// Makes a file or folder of root's the account's, with what is in it, the folder last; nothing that a link leads
+    /// to, or that has a second name. All of it is held open meanwhile: the account, which may have had the folder
+    /// before, can't put something else in its place.
+    fn take(&self, found: &OwnedFd, path: &Path, levels: u32) {
+        let Ok(stat) = fstat(found) else { return };
+        let is_folder = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory if levels > 0 => true,
+            FileType::RegularFile if stat.st_nlink == 1 => false,
+            _ => return,
+        };
+        let names = match is_folder {
+            true => names_in(found),
+            false => Vec::new(),
+        };
+        for name in names {
+            if let Ok(inner) = open(found, name.as_c_str()) {
+                let path = path.join(OsStr::from_bytes(name.as_bytes()));
+                self.take(&inner, &path, levels - 1);
+            }
+        }
+        if stat.st_uid != 0 {
             return;
         }
         let (uid, gid) = (
             rustix::fs::Uid::from_raw(self.uid.as_raw()),
             rustix::fs::Gid::from_raw(self.gid.as_raw()),
         );
-        let done = chownat(CWD, path, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW);
-        if let Err(error) = done {
+        if let Err(error) = chownat(found, "", Some(uid), Some(gid), AtFlags::EMPTY_PATH) {
             let (path, name) = (path.display(), &self.name);
             tracing::warn!("cannot hand `{path}` over to `{name}`: {error}");
         }
@@ -235,6 +249,45 @@ impl Account {
     }
 }
 
+/// The place of a file or folder, and of what a link leads to where the link is root's. `None`: it is another's, who
+/// may have it lead to anything of root's.
+///
+/// # Errors
+/// There is nothing.
+fn find(path: &Path) -> rustix::io::Result<Option<OwnedFd>> {
+    let found = open(CWD, path)?;
+    let stat = fstat(&found)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
+        return Ok(Some(found));
+    }
+    if stat.st_uid != 0 {
+        return Ok(None);
+    }
+    // Of the link that was looked at, and not of one that has its name by now.
+    let target = readlinkat(&found, "", Vec::new())?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let target = folder.join(OsStr::from_bytes(target.as_bytes()));
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    openat(CWD, target, flags, Mode::empty()).map(Some)
+}
+
+/// Opens the place of a file or folder, or of a link itself.
+fn open(folder: impl AsFd, name: impl Arg) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(folder, name, flags, Mode::empty())
+}
+
+/// The names in a folder whose place is open.
+fn names_in(folder: &OwnedFd) -> Vec<CString> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let entries = openat(folder, ".", flags, Mode::empty()).and_then(Dir::new);
+    let entries = entries.into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_owned());
+    names
+        .filter(|name| !matches!(name.as_bytes(), b"." | b".."))
+        .collect()
+}
+
 fn gid_of(name: &str) -> Result<Gid> {
     let found =
         Group::from_name(name).with_context(|| format!("cannot look up the group `{name}`"))?;
@@ -251,6 +304,7 @@ fn gid_of(name: &str) -> Result<Gid> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::{MetadataExt, lchown, symlink};
 
     fn account(groups: &[u32]) -> Account {
         Account {
@@ -298,5 +352,66 @@ mod tests {
         let error = of("nobody", Some("no-such-group-here"));
         assert!(error.contains("no group `no-such-group-here`"), "{error}");
         assert_eq!(Account::of(&Config::default()).unwrap(), None);
+    }
+
+    #[test]
+    fn what_is_roots_is_handed_over_and_nothing_that_another_s_link_leads_to() {
+        if !geteuid().is_root() {
+            eprintln!("SKIPPED: root alone gives files away");
+            return;
+        }
+        let (dir, account) = (tempfile::tempdir().unwrap(), account(&[8]));
+        let at = |name: &str| dir.path().join(name);
+        for folder in ["victim/sub", "kept/a/b/c", "state/sub"] {
+            fs::create_dir_all(at(folder)).unwrap();
+        }
+        for file in [
+            "victim/shadow",
+            "victim/sub/x",
+            "kept/a/b/c/x",
+            "state/x",
+            "state/sub/x",
+        ] {
+            fs::write(at(file), "").unwrap();
+        }
+        fs::hard_link(at("victim/shadow"), at("state/second")).unwrap();
+        symlink(at("victim"), at("state/link")).unwrap();
+        let are = |owner: u32, names: &[&str]| {
+            for name in names {
+                let found = fs::symlink_metadata(at(name)).unwrap().uid();
+                assert_eq!(found, owner, "{name}");
+            }
+        };
+        let victims = ["victim", "victim/shadow", "victim/sub", "victim/sub/x"];
+        account.adopt_at(&at("state"), 1);
+        are(7, &["state", "state/x"]);
+        are(
+            0,
+            &["state/sub", "state/sub/x", "state/second", "state/link"],
+        );
+        are(0, &victims);
+        // The account has the folder now, and so any link in it.
+        symlink(at("victim"), at("state/acme")).unwrap();
+        lchown(at("state/acme"), Some(7), Some(8)).unwrap();
+        account.adopt_at(&at("state/acme"), LEVELS);
+        are(0, &victims);
+        let kept = find(&at("kept")).unwrap().unwrap();
+        fs::rename(at("kept"), at("moved")).unwrap();
+        symlink(at("victim"), at("kept")).unwrap();
+        account.take(&kept, &at("kept"), LEVELS);
+        are(
+            7,
+            &[
+                "moved",
+                "moved/a",
+                "moved/a/b",
+                "moved/a/b/c",
+                "moved/a/b/c/x",
+            ],
+        );
+        are(0, &victims);
+        // That link is root's.
+        account.adopt_at(&at("kept"), LEVELS);
+        are(7, &["victim", "victim/sub", "victim/sub/x"]);
     }
 }
