@@ -133,6 +133,7 @@ mod sysctl;
 mod thread;
 mod timeline;
 mod topology;
+mod transport;
 mod tun;
 mod udp_drops;
 mod veth;

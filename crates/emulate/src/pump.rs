@@ -11,6 +11,7 @@ use crate::port::{Lost, Port};
 use crate::report::mean_loss;
 use crate::switches;
 use crate::timeline::Timeline;
+use crate::transport;
 use altway_link::{Change, Config, Counters, Direction, Schedule, seed_for};
 use altway_units::Timestamp;
 use rustix::event::epoll;
@@ -297,12 +298,16 @@ impl<P: Port> Pump<P> {
                 let packet = &packet[P::HEADER..];
                 recorder.record(entry(direction.from, Sight::Came, arrival.at, packet));
             }
+            let transport = transport::of(&packet[P::HEADER..]);
             let copy = |slot: &Slot| {
                 let copy = self.pool.copy(slot);
                 self.mishaps += u64::from(copy.is_none());
                 copy
             };
-            if let Err(dropped) = direction.model.enqueue_with(arrival.at, size, slot, copy) {
+            let offered = direction
+                .model
+                .enqueue_with(arrival.at, size, transport, slot, copy);
+            if let Err(dropped) = offered {
                 if let Some(recorder) = &mut self.recorder {
                     let packet = &self.pool.packet(&dropped.packet)[P::HEADER..];
                     let sight = Sight::Dropped(dropped.reason);

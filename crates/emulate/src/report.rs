@@ -80,7 +80,9 @@ pub struct DirectionReport {
     pub packets_in: u64,
     /// Bytes that entered the link.
     pub bytes_in: u64,
-    /// Packets lost as configured.
+    /// Packets of UDP that were blocked, or beyond the rate to which UDP is policed.
+    pub packets_udp_dropped: u64,
+    /// Packets lost as configured, of those that were not dropped as UDP.
     pub packets_lost: u64,
     /// The share of packets that was to be lost at random, from 0 to 1; `None` where there is no such
     /// share to hold against what was counted: bursts, a list of packets, or a share that changed
@@ -248,7 +250,8 @@ impl DirectionReport {
         let Some(share) = self.loss_configured else {
             return Ok(());
         };
-        let (packets, lost) = (self.packets_in as f64, self.packets_lost as f64);
+        let packets = self.packets_in.saturating_sub(self.packets_udp_dropped) as f64;
+        let lost = self.packets_lost as f64;
         let deviation = (packets * share * (1.0 - share)).sqrt();
         // A link that loses nothing or everything leaves nothing to chance.
         let slack = if deviation == 0.0 {
@@ -261,7 +264,7 @@ impl DirectionReport {
         }
         Err(Invalid::Loss {
             lost: self.packets_lost,
-            packets: self.packets_in,
+            packets: self.packets_in.saturating_sub(self.packets_udp_dropped),
             percent: share * 100.0,
         })
     }
@@ -272,6 +275,7 @@ impl From<Counters> for DirectionReport {
         Self {
             packets_in: counters.packets_in,
             bytes_in: counters.bytes_in,
+            packets_udp_dropped: counters.packets_udp_dropped,
             packets_lost: counters.packets_lost,
             loss_configured: None,
             packets_queue_dropped: counters.packets_queue_dropped,
@@ -359,6 +363,25 @@ mod tests {
         assert!(lost(1, 10_000, Some(0.0)).is_err(), "none was asked for");
         assert_eq!(lost(0, 0, Some(0.5)), Ok(()));
         assert_eq!(lost(77, 100, None), Ok(()), "bursts");
+    }
+
+    #[test]
+    fn what_is_dropped_as_udp_is_no_loss() {
+        let mut policed = report(0, 0.0);
+        policed.down = DirectionReport {
+            packets_in: 1_000,
+            packets_udp_dropped: 900,
+            loss_configured: Some(0.0),
+            ..DirectionReport::default()
+        };
+        assert_eq!(policed.validity(), Ok(()));
+        policed.down.loss_configured = Some(0.5);
+        assert!(
+            policed.validity().is_err(),
+            "50 of the other 100 were to be lost"
+        );
+        policed.down.packets_lost = 50;
+        assert_eq!(policed.validity(), Ok(()));
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! Plans hold texts (`record` knows no link); here they become what they mean, once and before
 //! anything is set up.
 
-use altway_link::{Change, Config, LossModel, Queue, Rate, Schedule, Trace, Turn};
-use altway_record::{Cell, LinkName, LinkWords, Plan, QueueLimit};
+use altway_link::{Change, Config, LossModel, Queue, Rate, Schedule, Trace, Turn, UdpTreatment};
+use altway_record::{Cell, LinkName, LinkWords, Plan, Protocol, QueueLimit};
 use altway_units::{Bandwidth, Ratio};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -71,7 +71,9 @@ impl LinkProfiles {
         }
         let profiles = Self(profiles);
         for cell in plan.cells() {
-            profiles.cell(&cell).refuse_black_hole(cell.link)?;
+            let profile = profiles.cell(&cell);
+            profile.refuse_black_hole(cell.link)?;
+            profile.refuse_blocked_http3(plan, cell.link)?;
         }
         Ok(profiles)
     }
@@ -160,6 +162,21 @@ impl LinkProfile {
             name,
             what: "with a loss of 100% from the start on nothing ever arrives".into(),
             hint: "take a loss below 100%, or let it come and go with `at`",
+        })
+    }
+
+    /// Refuses a link that blocks UDP where clients are told to speak HTTP/3 and nothing else; under a
+    /// policy they fall back.
+    fn refuse_blocked_http3(&self, plan: &Plan, name: LinkName) -> Result<(), BadLink> {
+        let is_blocked = [&self.up, &self.down].map(|way| way.udp == UdpTreatment::Block);
+        let must = plan.policies.is_empty() && plan.protocols.contains(&Protocol::H3);
+        if !must || is_blocked == [false, false] {
+            return Ok(());
+        }
+        Err(BadLink {
+            name,
+            what: "with UDP blocked from the start on nothing ever arrives over HTTP/3".into(),
+            hint: "say `policy = [\"h2\", \"h3\"]`, so that clients fall back to HTTP/2, leave h3 out of `protocols`, or let it come and go with `at`",
         })
     }
 }
@@ -369,5 +386,32 @@ mod tests {
         profile(&format!("{rate}link = \"up delay 5ms\""));
         let hole = refused(&format!("{rate}link = \"down loss 100%\""));
         assert!(hole.contains("nothing ever arrives"), "{hole}");
+    }
+
+    #[test]
+    fn udp_is_treated_as_the_words_say_from_the_start_and_later() {
+        let later = "at = {3s = \"udp block\", 9s = \"udp pass\"}";
+        let profile = profile(&format!(
+            "rate = \"5mbit\"\nlink = {{name = \"x\", set = \"down udp rate 2mbit burst 64KB\", {later}}}"
+        ));
+        assert_eq!(profile.up.udp, UdpTreatment::Pass);
+        assert_eq!(profile.down.udp, "rate 2mbit burst 64KB".parse().unwrap());
+        let (mut up, mut down) = (profile.up, profile.down);
+        let turns = profile.schedule.turns();
+        turns[0].change.apply(&mut up, &mut down);
+        assert_eq!([up.udp, down.udp], [UdpTreatment::Block; 2]);
+        turns[1].change.apply(&mut up, &mut down);
+        assert_eq!([up.udp, down.udp], [UdpTreatment::Pass; 2]);
+    }
+
+    #[test]
+    fn udp_may_be_blocked_only_where_clients_fall_back() {
+        for words in ["udp block", "up udp block", "down udp block"] {
+            let link = format!("rate = \"5mbit\"\nlink = \"{words}\"");
+            let hole = refused(&link);
+            assert!(hole.contains("nothing ever arrives over HTTP/3"), "{hole}");
+            profile(&format!("{link}\nprotocols = [\"h1\", \"h2\"]"));
+            profile(&format!("{link}\npolicy = [\"h2\", \"h3\"]"));
+        }
     }
 }

@@ -97,10 +97,11 @@ impl Seen<'_> {
             compared_us: None,
             body_bytes: 0,
             up_packets: up.packets_in,
-            up_lost_packets: up.packets_lost,
+            // Packets dropped as UDP have no column of their own.
+            up_lost_packets: up.packets_lost + up.packets_udp_dropped,
             up_queue_dropped_packets: up.packets_queue_dropped,
             down_packets: down.packets_in,
-            down_lost_packets: down.packets_lost,
+            down_lost_packets: down.packets_lost + down.packets_udp_dropped,
             down_queue_dropped_packets: down.packets_queue_dropped,
             down_backlog_max_bytes: down.bytes_backlog_max,
             codel_dropped_packets: up.packets_codel_dropped + down.packets_codel_dropped,

@@ -24,6 +24,7 @@ use std::str::FromStr;
 /// | `reorder` | a [`Reordering`](crate::Reordering) (`1% late 5ms`) |
 /// | `queue` | a [`Queue`] (`64KiB`, `30ms`, `50packets`, `none`), or `default` for what goes with the rate |
 /// | `discipline` | `drop-tail` or `codel` |
+/// | `udp` | a [`UdpTreatment`](crate::UdpTreatment) (`block`, `rate 5mbit burst 64KiB`), or `pass` |
 ///
 /// A queue that goes with its rate ([`Queue::default_for`]) follows a change of the rate, unless the
 /// change says something else.

@@ -1,6 +1,6 @@
 //! Parameters of one direction of a link.
 
-use crate::{Discipline, Jitter, LossModel, Queue, Rate, Reordering};
+use crate::{Discipline, Jitter, LossModel, Queue, Rate, Reordering, UdpTreatment};
 use altway_units::Ratio;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 ///
 /// The default is a link that changes nothing: no rate limit, no delay, no loss. The fields stand in
 /// the order in which they treat a packet (see the [crate head](crate)), but for the rate and the
-/// queue in front of it.
+/// queue in front of it and the treatment of UDP, which comes first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Config {
     /// Rate at which packets are serialised, in IP bits per second.
@@ -30,4 +30,6 @@ pub struct Config {
     pub queue: Queue,
     /// Rule by which packets of the queue are dropped; without effect when there is no rate.
     pub discipline: Discipline,
+    /// Treatment of UDP packets before all else.
+    pub udp: UdpTreatment,
 }

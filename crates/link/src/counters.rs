@@ -3,8 +3,8 @@
 /// Counts of what happened so far. Sizes are IP bytes.
 ///
 /// Conservation holds at every moment: `packets_in` and `packets_duplicated` together are the sum of
-/// `packets_lost`, `packets_queue_dropped`, `packets_codel_dropped`, `packets_over_limit`,
-/// `packets_out` and `packets_queued`.
+/// `packets_udp_dropped`, `packets_lost`, `packets_queue_dropped`, `packets_codel_dropped`,
+/// `packets_over_limit`, `packets_out` and `packets_queued`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Packets offered to the link.
@@ -13,6 +13,8 @@ pub struct Counters {
     pub bytes_in: u64,
     /// Copies that [`Config::duplication`](crate::Config::duplication) made.
     pub packets_duplicated: u64,
+    /// Packets dropped for [`DropReason::Udp`](crate::DropReason::Udp).
+    pub packets_udp_dropped: u64,
     /// Packets dropped for [`DropReason::Loss`](crate::DropReason::Loss).
     pub packets_lost: u64,
     /// Packets dropped for [`DropReason::QueueFull`](crate::DropReason::QueueFull).

@@ -3,6 +3,7 @@
 use crate::bottleneck::{Bottleneck, Item};
 use crate::line::Line;
 use crate::streams::{Fate, Fates, Way};
+use crate::udp::{Transport, UdpGate};
 use crate::{BitFlip, Config, Counters, Shift};
 use altway_units::{DataSize, Timestamp};
 use std::collections::VecDeque;
@@ -18,6 +19,7 @@ use std::time::Duration;
 #[derive(Debug, Clone)]
 pub struct Direction<P> {
     config: Config,
+    udp: UdpGate,
     fates: Fates,
     bottleneck: Bottleneck<P>,
     line: Line<Item<P>>,
@@ -59,6 +61,8 @@ pub struct Dropped<P> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DropReason {
+    /// The packet was of UDP, which [`Config::udp`] blocks, or beyond the rate to which it is policed.
+    Udp,
     /// The packet was lost by [`Config::loss`].
     Loss,
     /// The packet did not fit into [`Config::queue`].
@@ -81,6 +85,7 @@ impl<P> Direction<P> {
     #[must_use]
     pub fn new(config: Config, seed: u64) -> Self {
         Self {
+            udp: UdpGate::new(Timestamp::ZERO, config.udp),
             fates: Fates::new(seed),
             bottleneck: Bottleneck::new(&config),
             config,
@@ -93,7 +98,8 @@ impl<P> Direction<P> {
         }
     }
 
-    /// Offers a packet of `size` IP bytes at `now`.
+    /// Offers a packet of `size` IP bytes at `now`, of any transport protocol but UDP, which
+    /// [`enqueue_with`](Self::enqueue_with) is told.
     ///
     /// `now` should not run backwards; a time before the latest one counts as the latest one.
     ///
@@ -103,10 +109,12 @@ impl<P> Direction<P> {
     where
         P: Clone,
     {
-        self.enqueue_with(now, size, packet, |packet| Some(packet.clone()))
+        self.enqueue_with(now, size, Transport::Other, packet, |packet| {
+            Some(packet.clone())
+        })
     }
 
-    /// [`enqueue`](Self::enqueue) for packets that can't be cloned: `copy` is called for those that
+    /// [`enqueue`](Self::enqueue) for packets of either transport, and for those that can't be cloned: `copy` is called for those that
     /// come twice. When it has no room for a copy, there is none.
     ///
     /// # Errors
@@ -115,6 +123,7 @@ impl<P> Direction<P> {
         &mut self,
         now: Timestamp,
         size: DataSize,
+        transport: Transport,
         packet: P,
         copy: impl FnOnce(&P) -> Option<P>,
     ) -> Result<(), Dropped<P>> {
@@ -122,7 +131,7 @@ impl<P> Direction<P> {
         self.counters.packets_in += 1;
         self.counters.bytes_in += size.as_bytes();
         let fate = self.fates.next(&self.config);
-        if let Err(reason) = self.admit(fate, size) {
+        if let Err(reason) = self.admit(transport, fate, size) {
             self.count_drop(reason);
             return Err(Dropped { packet, reason });
         }
@@ -166,10 +175,11 @@ impl<P> Direction<P> {
     /// shorter now. What waits is serialised at the new rate, the packet in the middle of it with the
     /// bits that are left. A smaller queue drops nothing that is in it, only what comes. The random
     /// numbers go on where they were: the same packets are lost as if the parameters had always been
-    /// these. CoDel forgets its state only if it is switched off, and a trace begins anew only if it is
+    /// these. A policer keeps its tokens unless it is switched off; CoDel forgets its state only if it is switched off, and a trace begins anew only if it is
     /// another one.
     pub fn reconfigure(&mut self, now: Timestamp, config: Config) {
         self.advance(now);
+        self.udp.change(self.now, config.udp);
         self.bottleneck.change(self.now, &config);
         self.config = config;
         self.settled = self.last_due;
@@ -231,7 +241,15 @@ impl<P> Direction<P> {
     }
 
     /// Returns whether the packet may come in.
-    fn admit(&self, fate: Fate, size: DataSize) -> Result<(), DropReason> {
+    fn admit(
+        &mut self,
+        transport: Transport,
+        fate: Fate,
+        size: DataSize,
+    ) -> Result<(), DropReason> {
+        if transport == Transport::Udp && !self.udp.admits(self.now, size) {
+            return Err(DropReason::Udp);
+        }
         if fate.is_lost {
             return Err(DropReason::Loss);
         }
@@ -292,6 +310,7 @@ impl<P> Direction<P> {
 
     fn count_drop(&mut self, reason: DropReason) {
         *match reason {
+            DropReason::Udp => &mut self.counters.packets_udp_dropped,
             DropReason::Loss => &mut self.counters.packets_lost,
             DropReason::QueueFull => &mut self.counters.packets_queue_dropped,
             DropReason::CoDel => &mut self.counters.packets_codel_dropped,

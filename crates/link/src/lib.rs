@@ -2,24 +2,27 @@
 //!
 //! A packet passes these stages, always in this order; [`Config`] switches each on.
 //!
-//! 1. **Loss** ([`LossModel`]): at random, in bursts (Gilbert–Elliott), or exactly the packets of a list.
+//! 1. **UDP** ([`UdpTreatment`]) apart from all else: passed, blocked, or policed to a rate by a token
+//!    bucket ([`Policer`]). Worked number: 5 Mbit/s with a burst of 64 KiB pass 43 full packets at once, then
+//!    one each 2.4 ms.
+//! 2. **Loss** ([`LossModel`]): at random, in bursts (Gilbert–Elliott), or exactly the packets of a list.
 //!    Worked number: 1 % in bursts of 4 is a link that turns bad with a probability of 0.2525 % per
 //!    packet and good again with 25 %.
-//! 2. **Duplication** ([`Config::duplication`]): a copy goes through all that follows on its own.
-//! 3. **Queue** ([`Queue`], [`Discipline`]): limited in IP bytes, packets or time, what is in
+//! 3. **Duplication** ([`Config::duplication`]): a copy goes through all that follows on its own.
+//! 4. **Queue** ([`Queue`], [`Discipline`]): limited in IP bytes, packets or time, what is in
 //!    serialisation included; drop-tail, or CoDel beside it. Worked number: 100 ms at 20 Mbit/s are
 //!    250,000 bytes, 166 full packets.
-//! 4. **Serialisation** ([`Rate`]), which counts IP bytes, like every number here: one rate, or a trace
+//! 5. **Serialisation** ([`Rate`]), which counts IP bytes, like every number here: one rate, or a trace
 //!    of steps or delivery opportunities ([`Trace`]). Times are integer nanoseconds, and the part of a
 //!    nanosecond that a packet leaves over is carried to the next, so a busy link passes its rate
 //!    exactly in the long run. Worked number: at 7 Mbit/s a packet of 1,500 bytes takes 12,000 bit /
 //!    7 Mbit/s = 1,714,285.714… ns, so packets sent back to back leave after 1,714,286, 3,428,572 and
 //!    5,142,858 ns, and the seventh after exactly 12,000,000 ns.
-//! 5. **Delay** ([`Config::delay`]) with **jitter** ([`Jitter`]). Packets keep their order unless they
+//! 6. **Delay** ([`Config::delay`]) with **jitter** ([`Jitter`]). Packets keep their order unless they
 //!    may overtake. Worked number: 25 ms with ±5 ms and a packet a millisecond are 26.87 ms in the mean
 //!    where the order is kept, 25.00 ms where it is not.
-//! 6. **Reordering** ([`Reordering`]): single packets come earlier or later than that.
-//! 7. **Corruption** ([`BitFlip`]): the model says which bit of which packet is wrong, and who owns the
+//! 7. **Reordering** ([`Reordering`]): single packets come earlier or later than that.
+//! 8. **Corruption** ([`BitFlip`]): the model says which bit of which packet is wrong, and who owns the
 //!    bytes flips it when the packet comes out.
 //!
 //! Each feature draws from a stream of random numbers of its own, and each packet takes its draws when
@@ -29,7 +32,7 @@
 //!
 //! Parameters may change while packets are inside: [`Direction::reconfigure`]. In words, as plans and the
 //! command line have them, all of them are read and printed: `5ms normal`, `gilbert 1% burst 4`,
-//! `50packets`, `1% late 5ms`.
+//! `50packets`, `1% late 5ms`, `rate 5mbit burst 64KiB`.
 //!
 //! The contract of [`Direction`] is that of a sans-IO protocol: [`enqueue`](Direction::enqueue) what
 //! arrives, arm a timer for [`poll_timeout`](Direction::poll_timeout), and when it fires
@@ -79,6 +82,7 @@ mod setting;
 mod streams;
 mod text;
 mod trace;
+mod udp;
 
 pub use bit_flip::BitFlip;
 pub use change::{Change, ChangeError};
@@ -95,3 +99,4 @@ pub use schedule::{Schedule, Turn};
 pub use setting::{Setting, Way};
 pub use streams::seed_for;
 pub use trace::{Step, Trace};
+pub use udp::{Policer, Transport, UdpTreatment};

@@ -1,7 +1,7 @@
 //! Queue in front of the rate: how much may wait in it, and what is dropped when more comes.
 
 use crate::Rate;
-use altway_units::DataSize;
+use altway_units::{Bandwidth, DataSize};
 use std::time::Duration;
 
 /// The default queue holds this much time of the rate …
@@ -58,8 +58,13 @@ impl Queue {
     #[must_use]
     pub fn default_for(rate: &Rate) -> Self {
         rate.mean().map_or(Self::Unlimited, |rate| {
-            Self::Bytes(rate.data_in(DEFAULT_QUEUE_TIME).max(DEFAULT_QUEUE_FLOOR))
+            Self::Bytes(Self::default_bytes(rate))
         })
+    }
+
+    /// The size of the default queue of a rate.
+    pub(crate) fn default_bytes(rate: Bandwidth) -> DataSize {
+        rate.data_in(DEFAULT_QUEUE_TIME).max(DEFAULT_QUEUE_FLOOR)
     }
 
     /// Returns whether a packet of `size` fits behind the `bytes` and `packets` that are there.
@@ -85,7 +90,6 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use altway_units::Bandwidth;
 
     #[test]
     fn the_default_queue_is_100_ms_or_64_kib() {

@@ -1,6 +1,9 @@
 //! A parameter of a link in words: its name, its value, what it does to a [`Config`].
 
-use crate::{ChangeError, Config, Discipline, Error, Jitter, LossModel, Queue, Rate, Reordering};
+use crate::{
+    ChangeError, Config, Discipline, Error, Jitter, LossModel, Queue, Rate, Reordering,
+    UdpTreatment,
+};
 use altway_units::{Bandwidth, Ratio, duration};
 use std::fmt;
 use std::time::Duration;
@@ -38,11 +41,13 @@ pub enum Setting {
     Queue(Option<Queue>),
     /// [`Config::discipline`].
     Discipline(Discipline),
+    /// [`Config::udp`].
+    Udp(UdpTreatment),
 }
 
 /// The settings, for error messages.
 pub(crate) const NAMES: &str =
-    "rate, delay, jitter, loss, duplicate, reorder, corrupt, queue or discipline";
+    "rate, delay, jitter, loss, duplicate, reorder, corrupt, queue, discipline or udp";
 
 impl Way {
     pub(crate) fn covers(self, direction: Self) -> bool {
@@ -64,7 +69,7 @@ impl fmt::Display for Way {
 impl Setting {
     /// All settings of one direction, as they are.
     #[must_use]
-    pub fn all_of(config: &Config) -> [Self; 9] {
+    pub fn all_of(config: &Config) -> [Self; 10] {
         [
             Self::Rate(config.rate.clone()),
             Self::Delay(config.delay),
@@ -75,6 +80,7 @@ impl Setting {
             Self::Corrupt(config.corruption),
             Self::Queue(Some(config.queue)),
             Self::Discipline(config.discipline),
+            Self::Udp(config.udp),
         ]
     }
 
@@ -91,6 +97,7 @@ impl Setting {
             Self::Corrupt(_) => "corrupt",
             Self::Queue(_) => "queue",
             Self::Discipline(_) => "discipline",
+            Self::Udp(_) => "udp",
         }
     }
 
@@ -109,6 +116,7 @@ impl Setting {
             Self::Queue(None) => "default".into(),
             Self::Queue(Some(queue)) => queue.to_string(),
             Self::Discipline(discipline) => discipline.to_string(),
+            Self::Udp(treatment) => treatment.to_string(),
         }
     }
 
@@ -125,6 +133,7 @@ impl Setting {
             Self::Queue(Some(queue)) => config.queue = *queue,
             Self::Queue(None) => {}
             Self::Discipline(discipline) => config.discipline = *discipline,
+            Self::Udp(treatment) => config.udp = *treatment,
         }
     }
 }
@@ -151,6 +160,7 @@ pub(crate) fn read(text: &str) -> Result<(Way, Setting), ChangeError> {
         "corrupt" => ("corrupt", ratio(value).map(Setting::Corrupt)),
         "queue" => ("queue", queue(value)),
         "discipline" => ("discipline", value.parse().map(Setting::Discipline)),
+        "udp" => ("udp", value.parse().map(Setting::Udp)),
         _ => return Err(ChangeError::Unknown { name: name.into() }),
     };
     let setting = setting.map_err(|reason| ChangeError::Value { name, reason })?;
@@ -193,7 +203,7 @@ fn queue(value: &str) -> Result<Setting, Error> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::{Distribution, GilbertElliott, Shift};
+    use crate::{Distribution, GilbertElliott, Policer, Shift};
     use altway_units::DataSize;
     use proptest::prelude::*;
 
@@ -252,6 +262,18 @@ pub(crate) mod tests {
         (any_ratio(), shift).prop_map(|(share, shift)| Reordering { share, shift })
     }
 
+    fn any_udp() -> impl Strategy<Value = UdpTreatment> {
+        let policer = (1..u64::MAX, any::<u64>()).prop_map(|(rate, burst)| Policer {
+            rate: Bandwidth::from_bps(rate).unwrap(),
+            burst: DataSize::from_bytes(burst),
+        });
+        prop_oneof![
+            Just(UdpTreatment::Pass),
+            Just(UdpTreatment::Block),
+            policer.prop_map(UdpTreatment::Police),
+        ]
+    }
+
     /// Any setting that can be written.
     pub(crate) fn any_setting() -> impl Strategy<Value = Setting> {
         prop_oneof![
@@ -266,6 +288,7 @@ pub(crate) mod tests {
             any_queue().prop_map(Setting::Queue),
             Just(Setting::Discipline(Discipline::DropTail)),
             Just(Setting::Discipline(Discipline::CoDel)),
+            any_udp().prop_map(Setting::Udp),
         ]
     }
 
@@ -291,6 +314,7 @@ pub(crate) mod tests {
             "corrupt 0.5%",
             "queue 50packets",
             "discipline codel",
+            "udp rate 5mbit burst 100KB",
         ];
         let nothing = Setting::all_of(&Config::default());
         let mut config = Config::default();
@@ -318,6 +342,15 @@ pub(crate) mod tests {
             ("corrupt 101%", "`corrupt`: `101%` is not a ratio"),
             ("queue 5 cars", "`queue`: "),
             ("discipline red", "`discipline`: "),
+            ("udp", "`udp`: `` is not a treatment of UDP"),
+            ("udp none", "`udp`: `none` is not a treatment of UDP"),
+            ("udp rate", "`udp`: `rate` is not a treatment of UDP"),
+            ("udp rate some", "`udp`: `some` is not a bandwidth"),
+            (
+                "udp rate 5mbit burst 5ms",
+                "`udp`: `5ms` is not a data size",
+            ),
+            ("udp rate 5mbit 64KiB", "`udp`: "),
         ] {
             let error = read(text).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{text}: {error}");

@@ -3,8 +3,8 @@
 //! None of them holds a comma, so that several may stand in a row with commas between them.
 
 use crate::{
-    Discipline, Distribution, Error, GilbertElliott, Jitter, LossModel, PacketList, Queue,
-    Reordering, Shift,
+    Discipline, Distribution, Error, GilbertElliott, Jitter, LossModel, PacketList, Policer, Queue,
+    Reordering, Shift, UdpTreatment,
 };
 use altway_units::{DataSize, ParseError, Ratio, duration};
 use std::fmt;
@@ -24,6 +24,8 @@ const GILBERT: &str = "gilbert";
 const PACKETS: &str = "packets";
 const DROP_TAIL: &str = "drop-tail";
 const CODEL: &str = "codel";
+const PASS: &str = "pass";
+const BLOCK: &str = "block";
 
 /// `5ms`, `5ms normal`, `5ms pareto may-reorder`, `none`.
 impl FromStr for Jitter {
@@ -202,6 +204,40 @@ impl fmt::Display for Discipline {
             Self::DropTail => DROP_TAIL,
             Self::CoDel => CODEL,
         })
+    }
+}
+
+/// `pass`, `block`, `rate 5mbit`, `rate 5mbit burst 64KiB`. Not `none`, which could mean either of the
+/// first two.
+impl FromStr for UdpTreatment {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        match words.as_slice() {
+            [PASS] => Ok(Self::Pass),
+            [BLOCK] => Ok(Self::Block),
+            ["rate", rate] => Ok(Self::Police(Policer::of(rate.parse()?))),
+            ["rate", rate, "burst", burst] => Ok(Self::Police(Policer {
+                rate: rate.parse()?,
+                burst: burst.parse()?,
+            })),
+            _ => Err(Error::Text {
+                text: text.into(),
+                what: "a treatment of UDP",
+                expected: "pass, block, or a rate with or without a burst, like `rate 5mbit burst 64KiB`",
+            }),
+        }
+    }
+}
+
+impl fmt::Display for UdpTreatment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pass => f.write_str(PASS),
+            Self::Block => f.write_str(BLOCK),
+            Self::Police(Policer { rate, burst }) => write!(f, "rate {rate} burst {burst}"),
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 
 use altway_link::{
     Config, Direction, Discipline, Distribution, DropReason, GilbertElliott, Jitter, LossModel,
-    Queue, Rate, Reordering, Shift, Trace,
+    Queue, Rate, Reordering, Shift, Trace, Transport,
 };
 use altway_units::{Bandwidth, DataSize, Ratio, Timestamp};
 use std::collections::BTreeSet;
@@ -164,7 +164,8 @@ fn there_is_no_copy_without_room_for_one() {
         ..Config::default()
     };
     let mut link = Direction::new(config, 1);
-    link.enqueue_with(at(0), PACKET, 1, |_| None).unwrap();
+    link.enqueue_with(at(0), PACKET, Transport::Other, 1, |_| None)
+        .unwrap();
     assert_eq!(link.counters().packets_duplicated, 0);
     assert_eq!(link.counters().packets_queued, 1);
 }

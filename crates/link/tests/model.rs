@@ -2,7 +2,8 @@
 
 use altway_link::{
     Config, Counters, Direction, Discipline, Distribution, DropReason, GilbertElliott, Jitter,
-    LossModel, PacketList, Queue, Rate, Reordering, Shift, Step, Trace, seed_for,
+    LossModel, PacketList, Policer, Queue, Rate, Reordering, Shift, Step, Trace, Transport,
+    UdpTreatment, seed_for,
 };
 use altway_units::{Bandwidth, DataSize, Ratio, Timestamp};
 use proptest::prelude::*;
@@ -248,11 +249,25 @@ fn any_queue() -> impl Strategy<Value = Queue> {
     ]
 }
 
+fn any_udp() -> impl Strategy<Value = UdpTreatment> {
+    let policer = (1_000..2_000_000_000_u64, 0..100_000_u64).prop_map(|(bps, burst)| Policer {
+        rate: Bandwidth::from_bps(bps).expect("more than 0"),
+        burst: DataSize::from_bytes(burst),
+    });
+    prop_oneof![
+        Just(UdpTreatment::Pass),
+        Just(UdpTreatment::Block),
+        policer.prop_map(UdpTreatment::Police),
+    ]
+}
+
 fn any_config() -> impl Strategy<Value = Config> {
     let discipline = prop_oneof![Just(Discipline::DropTail), Just(Discipline::CoDel)];
     let way = (any_rate(), any_duration(), any_jitter(), any_reordering());
     let loss = (any_loss(), any_ratio(), any_ratio());
-    (way, loss, any_queue(), discipline).prop_map(|(way, loss, queue, discipline)| Config {
+    let queue = (any_queue(), discipline);
+    (any_udp(), way, loss, queue).prop_map(|(udp, way, loss, (queue, discipline))| Config {
+        udp,
         rate: way.0,
         delay: way.1,
         jitter: way.2,
@@ -270,14 +285,20 @@ fn any_packets() -> impl Strategy<Value = Vec<(u64, u64)>> {
     prop::collection::vec((0..5_000_000_u64, 0..2_000_u64), 0..200)
 }
 
-/// Runs arrivals of (gap in ns, size) through a link and lets it empty at the end.
+/// Runs arrivals of (gap in ns, size) through a link and lets it empty at the end; those of an odd size are
+/// of UDP.
 fn run(config: Config, seed: u64, offered: &[(u64, u64)]) -> (Vec<(usize, u64)>, Counters) {
     let mut link = Direction::new(config, seed);
     let (mut now, mut arrived) = (0, Vec::new());
     for (ordinal, &(gap, size)) in offered.iter().enumerate() {
         now += gap;
-        let _ = link.enqueue(at(now), DataSize::from_bytes(size), ordinal);
-        arrived.extend(arrivals(&mut link, at(now)));
+        let transport = match size % 2 {
+            0 => Transport::Other,
+            _ => Transport::Udp,
+        };
+        let (now, size) = (at(now), DataSize::from_bytes(size));
+        let _ = link.enqueue_with(now, size, transport, ordinal, |ordinal| Some(*ordinal));
+        arrived.extend(arrivals(&mut link, now));
         while link.poll_dropped().is_some() {}
         check_conservation(&link.counters());
     }
@@ -286,7 +307,8 @@ fn run(config: Config, seed: u64, offered: &[(u64, u64)]) -> (Vec<(usize, u64)>,
 }
 
 fn check_conservation(counters: &Counters) {
-    let accounted = counters.packets_lost
+    let accounted = counters.packets_udp_dropped
+        + counters.packets_lost
         + counters.packets_queue_dropped
         + counters.packets_codel_dropped
         + counters.packets_over_limit

@@ -100,13 +100,13 @@ pub struct Sample {
     pub body_bytes: u64,
     /// Packets that entered the link from the client.
     pub up_packets: u64,
-    /// Packets from the client that the link lost at random.
+    /// Packets from the client that the link lost at random, blocked or policed as UDP.
     pub up_lost_packets: u64,
     /// Packets from the client that the full queue dropped.
     pub up_queue_dropped_packets: u64,
     /// Packets that entered the link from the server.
     pub down_packets: u64,
-    /// Packets from the server that the link lost at random.
+    /// Packets from the server that the link lost at random, blocked or policed as UDP.
     pub down_lost_packets: u64,
     /// Packets from the server that the full queue dropped.
     pub down_queue_dropped_packets: u64,

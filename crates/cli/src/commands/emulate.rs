@@ -45,6 +45,7 @@ Examples:
   altway emulate --rate 5mbit --delay 50ms --server 'altway serve site' -- \\
       sh -c 'altway load --protocol h3 https://$ALTWAY_HOST:8443/ --insecure'
   altway emulate --rate 20mbit --up-rate 2mbit --delay 15ms --jitter '3ms pareto' --codel -- ...
+  altway emulate --rate 50mbit --delay 15ms --down-udp 'rate 5mbit' -- ...
   altway emulate --rate 20mbit --at 3s 'loss 5%, delay 100ms' --pcap path.pcapng -- curl -O URL
   altway emulate --rate 5mbit --delay 50ms --between eth0 eth1 --pcap path.pcapng
 
@@ -377,6 +378,7 @@ fn sentence(hop: &str, report: &altway_emulate::DirectionReport) -> String {
         report.packets_queue_dropped + report.packets_codel_dropped
     );
     for (count, what) in [
+        (report.packets_udp_dropped, "dropped as UDP"),
         (report.packets_duplicated, "duplicated"),
         (report.packets_reordered, "reordered"),
         (report.packets_corrupted, "corrupted"),

@@ -100,8 +100,13 @@ fn a_running_link_is_shown_changed_and_reset_by_one_command_each() {
         "{shown}"
     );
 
-    let set = ["emulate", "set", "--down", "--rate", "5mbit", "delay 100ms"];
+    let words = "delay 100ms, udp rate 5mbit";
+    let set = ["emulate", "set", "--down", "--rate", "5mbit", words];
     let set = json(&mut altway(&dir, set));
+    assert_eq!(
+        (&set["up"]["udp"], &set["down"]["udp"]),
+        (&"pass".into(), &"rate 5mbit burst 64KiB".into())
+    );
     assert_eq!(
         (&set["up"]["rate"], &set["up"]["delay"]),
         (&"20mbit".into(), &"0ms".into())
@@ -127,6 +132,7 @@ fn reset_settings() -> Value {
     serde_json::json!({
         "rate": "none", "delay": "0ms", "jitter": "0ms uniform", "loss": "0%", "duplicate": "0%",
         "reorder": "0%", "corrupt": "0%", "queue": "none", "discipline": "drop-tail",
+        "udp": "pass",
     })
 }
 

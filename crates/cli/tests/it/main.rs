@@ -56,4 +56,5 @@ mod service_manager;
 mod sites;
 mod takeover;
 mod topologies;
+mod udp;
 mod uploads;

@@ -194,7 +194,7 @@ mod tests {
             .iter()
             .map(|(name, value)| format!("{name} {value}"));
         let told: Vec<_> = words.collect();
-        assert_eq!(told.len(), 9);
+        assert_eq!(told.len(), 10);
         assert!(told.contains(&"rate 20mbit".to_owned()), "{told:?}");
         assert!(told.join(",").parse::<altway_link::Change>().is_ok());
     }

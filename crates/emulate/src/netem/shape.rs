@@ -5,7 +5,9 @@
 //! one dropped is the queue's, and the rest was lost. The order differs from the link model's (delay
 //! comes before the queue), which moves no packet: all are delayed alike.
 
-use altway_link::{Config, Discipline, Distribution, Jitter, LossModel, Queue, Rate, Shift};
+use altway_link::{
+    Config, Discipline, Distribution, Jitter, LossModel, Queue, Rate, Shift, UdpTreatment,
+};
 use altway_units::{Bandwidth, DataSize, Ratio};
 use std::time::Duration;
 
@@ -43,6 +45,10 @@ impl Shape {
     pub(crate) fn of(config: &Config, mtu: u16) -> Result<Self, Unshapable> {
         if config.discipline != Discipline::DropTail {
             return Err(Unshapable("CoDel for its queue"));
+        }
+        // What tc's policer dropped would stand in no counter of netem's.
+        if config.udp != UdpTreatment::Pass {
+            return Err(Unshapable("UDP that is blocked or policed"));
         }
         let rate = match &config.rate {
             Rate::Unlimited => None,
@@ -301,6 +307,14 @@ mod tests {
                 ..Config::default()
             })
             .contains("CoDel")
+        );
+        let udp = UdpTreatment::Block;
+        assert!(
+            refusal(Config {
+                udp,
+                ..Config::default()
+            })
+            .contains("netem has nothing for UDP that is blocked")
         );
         let list = PacketList::new(&[1..=1]).unwrap();
         let loss = LossModel::Packets(list);

@@ -81,6 +81,7 @@ impl Sight {
             return None;
         };
         Some(match reason {
+            DropReason::Udp => "dropped by the emulated link: UDP blocked or beyond its rate",
             DropReason::Loss => "dropped by the emulated link: loss",
             DropReason::QueueFull => "dropped by the emulated link: queue full",
             DropReason::CoDel => "dropped by the emulated link: CoDel",

@@ -47,6 +47,7 @@ const OF_PACKET: &[&str] = &[
     "a_change_holds_at_once_and_loses_no_packet",
     "the_packet_log_has_each_packet_at_both_ends_and_what_was_dropped",
     "datagrams_of_one_piece_are_lost_one_by_one_as_the_model_says",
+    "datagrams_of_one_piece_are_policed_one_by_one_and_tcp_is_not",
     "segments_of_one_piece_are_packets_of_the_wire",
     "what_the_link_corrupts_reaches_no_program",
 ];

@@ -4,12 +4,13 @@ use crate::cases::{
     BACKEND, Case, at_client, at_server, cases, lossy, report, start_with, wait_for_the_end,
 };
 use altway_emulate::{Backend, Emulation};
-use altway_link::{Config, Direction, seed_for};
+use altway_link::{Config, Direction, UdpTreatment, seed_for};
 use altway_units::{DataSize, Ratio, Timestamp};
 
 pub(crate) const ALL: &[Case] = cases! {
     anyone: [
         datagrams_of_one_piece_are_lost_one_by_one_as_the_model_says,
+        datagrams_of_one_piece_are_policed_one_by_one_and_tcp_is_not,
         segments_of_one_piece_are_packets_of_the_wire,
         what_the_link_corrupts_reaches_no_program,
     ],
@@ -40,6 +41,33 @@ fn datagrams_of_one_piece_are_lost_one_by_one_as_the_model_says() {
     let report = report(&link);
     assert_eq!(report.up.bytes_in, 2_000 * 1_500);
     assert_eq!(report.hidden_drops, 0);
+}
+
+fn datagrams_of_one_piece_are_policed_one_by_one_and_tcp_is_not() {
+    const BYTES: u64 = 5_000_000;
+    let policed = || Config {
+        // A packet each 1.5 s, after the first hundred.
+        udp: "rate 8kbit burst 150KB".parse().expect("as it is printed"),
+        ..Config::default()
+    };
+    let link = start_with(policed(), policed());
+    let arrived = flood_in_pieces(&link, 1_000);
+    assert!(arrived.iter().take(100).copied().eq(0..100), "{arrived:?}");
+    assert!(arrived.len() < 200, "{arrived:?}");
+    let up = report(&link).up;
+    assert_eq!(up.packets_udp_dropped, 1_000 - arrived.len() as u64);
+
+    let _server = at_server(&link, &format!("tcp-server {BYTES}"));
+    assert_eq!(at_client(&link, "tcp-client").words()[0], BYTES);
+    assert_eq!(report(&link).down.packets_udp_dropped, 0);
+    let blocked = || Config {
+        udp: UdpTreatment::Block,
+        ..Config::default()
+    };
+    link.restart(blocked(), blocked(), 1)
+        .expect("the link runs");
+    assert!(flood_in_pieces(&link, 100).is_empty());
+    assert_eq!(report(&link).validity(), Ok(()));
 }
 
 fn segments_of_one_piece_are_packets_of_the_wire() {

@@ -77,6 +77,21 @@ fn reads_reorderings() {
 }
 
 #[test]
+fn reads_treatments_of_udp() {
+    assert_eq!("pass".parse(), Ok(UdpTreatment::Pass));
+    assert_eq!(" block ".parse(), Ok(UdpTreatment::Block));
+    let rate = "5mbit".parse().unwrap();
+    let police = |burst| {
+        let burst = DataSize::from_bytes(burst);
+        Ok(UdpTreatment::Police(Policer { rate, burst }))
+    };
+    assert_eq!("rate 5mbit".parse(), police(65_536));
+    assert_eq!("rate  5mbit burst 64KB".parse(), police(64_000));
+    let printed = "rate 5mbit".parse::<UdpTreatment>().unwrap().to_string();
+    assert_eq!(printed, "rate 5mbit burst 64KiB");
+}
+
+#[test]
 fn says_what_would_have_been_right() {
     fn refusal<T: FromStr<Err = Error> + fmt::Debug>(text: &str) -> String {
         text.parse::<T>().unwrap_err().to_string()
@@ -136,6 +151,12 @@ fn says_what_would_have_been_right() {
     }
     assert!(refusal::<Reordering>("101%").contains("from 0% to 100%"));
     assert!(refusal::<Discipline>("red").contains("drop-tail or codel"));
+    for text in ["", "none", "drop", "5mbit", "rate", "rate 5mbit burst"] {
+        assert!(
+            refusal::<UdpTreatment>(text).contains("`rate 5mbit burst 64KiB`"),
+            "{text}"
+        );
+    }
 }
 
 fn any_ratio() -> impl Strategy<Value = Ratio> {

@@ -156,6 +156,16 @@ mod tests {
     }
 
     #[test]
+    fn treatments_of_udp_are_read_as_they_are_printed() {
+        let text = "link = [\"udp block\", \"down udp rate 5mbit burst 64KB\", \
+                    {name = \"for a while\", at = {3s = \"udp block\", 9s = \"udp pass\"}}]";
+        let plan = plan(text).unwrap();
+        assert_eq!(plan.links[1].set, "down udp rate 5mbit burst 64KB");
+        assert_eq!(plan.links[2].at[1].set, "udp pass");
+        assert_eq!(plan.to_toml().parse::<Plan>().unwrap(), plan);
+    }
+
+    #[test]
     fn tables_may_stand_below_each_other() {
         let text =
             "[[link]]\nname = \"plain\"\n[[link]]\nname = \"bad\"\n[link.at]\n3s = \"loss 5%\"";

@@ -13,7 +13,7 @@ use serde::Serialize;
 /// Packets that are in it stay in it, and settings that are not named stay as they are. Give options as those of
 /// `altway emulate`, or words: the name of a setting and its value, several of them separated by commas, with `up` or
 /// `down` before settings for one direction only. Settings are rate, delay, jitter, loss, duplicate, reorder,
-/// corrupt, queue and discipline.
+/// corrupt, queue, discipline and udp.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -21,6 +21,7 @@ Examples:
   altway emulate set --down --loss 5%
   altway emulate set 'rate 5mbit, up delay 20ms, down loss gilbert 2% burst 4'
   altway emulate set 'jitter 5ms normal, queue 50packets, discipline codel'
+  altway emulate set 'up udp block, down udp rate 5mbit burst 64KiB'
 
 Exit code: 0 when it is done, 2 when it could not be.")]
 pub(crate) struct Set {
@@ -216,8 +217,12 @@ fn words(settings: &Settings) -> String {
 }
 
 fn counted(report: &DirectionReport) -> String {
+    let udp = match report.packets_udp_dropped {
+        0 => String::new(),
+        packets => format!("{packets} dropped as UDP, "),
+    };
     format!(
-        "{} packets in, {} out, {} lost, {} dropped by the queue, {} inside",
+        "{} packets in, {} out, {udp}{} lost, {} dropped by the queue, {} inside",
         report.packets_in,
         report.packets_out,
         report.packets_lost,

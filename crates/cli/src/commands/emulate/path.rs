@@ -1,7 +1,9 @@
 //! The options of `altway emulate` that say what the link is like, for both directions or for one.
 
 use crate::hint::mistake;
-use altway_link::{Config, Discipline, Jitter, LossModel, Queue, Rate, Reordering, Trace};
+use altway_link::{
+    Config, Discipline, Jitter, LossModel, Queue, Rate, Reordering, Trace, UdpTreatment,
+};
 use altway_units::{Bandwidth, Ratio, duration};
 use anyhow::{Context, Result};
 use std::fs::File;
@@ -46,6 +48,7 @@ struct Settings {
     corrupt: Option<Ratio>,
     queue: Option<Queue>,
     codel: bool,
+    udp: Option<UdpTreatment>,
 }
 
 /// The same options for one direction. `$way` stands before their names.
@@ -108,6 +111,14 @@ macro_rules! one_way {
             #[arg(id = concat!($way, "codel"), long = concat!($way, "codel"),
                 help_heading = $heading, hide_short_help = $hidden)]
             codel: bool,
+            /// UDP apart from the rest: block, "rate 5mbit", "rate 5mbit burst 64KiB" [default: pass].
+            ///
+            /// Blocked, every UDP packet is dropped; with a rate those beyond it are, before loss and queue,
+            /// as by a policer of tc-police(8), whose bucket holds 100ms of the rate, at least 64KiB, unless a
+            /// burst is named. TCP passes as if nothing had been said.
+            #[arg(id = concat!($way, "udp"), long = concat!($way, "udp"), value_name = "TREATMENT",
+                help_heading = $heading, hide_short_help = $hidden)]
+            udp: Option<UdpTreatment>,
         }
 
         impl From<&$name> for Settings {
@@ -124,6 +135,7 @@ macro_rules! one_way {
                     corrupt: arguments.corrupt,
                     queue: arguments.queue,
                     codel: arguments.codel,
+                    udp: arguments.udp,
                 }
             }
         }
@@ -160,6 +172,7 @@ impl Settings {
             corrupt: self.corrupt.or(both.corrupt),
             queue: self.queue.or(both.queue),
             codel: self.codel || both.codel,
+            udp: self.udp.or(both.udp),
         }
     }
 
@@ -182,6 +195,7 @@ impl Settings {
             } else {
                 Discipline::DropTail
             },
+            udp: self.udp.unwrap_or_default(),
         })
     }
 }
@@ -230,7 +244,7 @@ mod tests {
     fn every_option_reaches_the_link() {
         let (up, down) = configs(
             "--rate=20mbit|--delay=40ms|--jitter=5ms normal|--loss=gilbert 1% burst 4|--queue=50packets\
-             |--codel|--duplicate=1%|--reorder=2% late 5ms|--corrupt=3%",
+             |--codel|--duplicate=1%|--reorder=2% late 5ms|--corrupt=3%|--udp=rate 5mbit",
         );
         assert_eq!(up, down);
         let expected = Config {
@@ -243,13 +257,20 @@ mod tests {
             corruption: "3%".parse().unwrap(),
             queue: Queue::Packets(50),
             discipline: Discipline::CoDel,
+            udp: "rate 5mbit burst 64KiB".parse().unwrap(),
         };
         assert_eq!(up, expected);
     }
 
     #[test]
     fn what_is_said_of_one_direction_holds_there_instead() {
-        let (up, down) = configs("--rate=20mbit|--delay=10ms|--up-rate=1mbit|--down-loss=1%");
+        let (up, down) = configs(
+            "--rate=20mbit|--delay=10ms|--up-rate=1mbit|--down-loss=1%|--udp=block|--down-udp=pass",
+        );
+        assert_eq!(
+            (up.udp, down.udp),
+            (UdpTreatment::Block, UdpTreatment::Pass)
+        );
         assert_eq!(up.rate, Rate::Fixed("1mbit".parse().unwrap()));
         assert_eq!(up.queue, Queue::default_for(&up.rate));
         assert_eq!(up.loss, LossModel::default());
