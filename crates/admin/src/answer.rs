@@ -67,6 +67,7 @@ impl Admin {
     ) -> Self {
         let identity = Identity {
             address,
+            ports: vec![address.port()],
             policy,
             sandbox: "off",
             since: SystemTime::now(),
@@ -79,6 +80,14 @@ impl Admin {
             acme: None,
             reloaded: Arc::default(),
         }
+    }
+
+    /// Says at which further addresses the server listens: what the kernel drops there counts as well.
+    #[must_use]
+    pub fn with_further(mut self, addresses: &[SocketAddr]) -> Self {
+        let ports = addresses.iter().map(SocketAddr::port);
+        self.identity.ports.extend(ports);
+        self
     }
 
     /// Tells of the servers behind proxies as well.

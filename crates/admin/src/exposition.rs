@@ -4,7 +4,7 @@
 //! `promtool check metrics` finds without help text.
 
 use crate::{DurationStatus, Status, UpstreamStatus};
-use altway_serve::DURATION_BUCKETS_MS;
+use altway_serve::{DURATION_BUCKETS_MS, INCIDENT_KINDS};
 use std::fmt::{Display, Write as _};
 
 /// The media type of the format.
@@ -121,6 +121,13 @@ fn about(text: &mut Text, status: &Status) {
         let mut open = text.gauge("process_open_fds", "Open file descriptors.");
         open.sample(&[], files);
     }
+    if let Some(most) = process.max_open_files {
+        let mut most_open = text.gauge(
+            "process_max_fds",
+            "Open file descriptors that there may be.",
+        );
+        most_open.sample(&[], most);
+    }
     if let Some(millis) = process.cpu_ms {
         let mut time = text.counter("process_cpu_seconds_total", "Processor time.");
         time.sample(&[], millis as f64 / 1000.0);
@@ -186,6 +193,11 @@ fn durations(text: &mut Text, status: &Status) {
         let help = "Memory that HTTP/3 connections may hold together.";
         text.gauge("altway_quic_pool_limit_bytes", help)
             .sample(&[], pool.limit_bytes);
+        let help = "Handshakes over QUIC that are over, by what came of them.";
+        let mut handshakes = text.counter("altway_quic_handshakes_total", help);
+        for (result, count) in &status.quic_handshakes {
+            handshakes.sample(&[("result", result)], count);
+        }
     }
 }
 
@@ -374,8 +386,10 @@ fn upstreams(text: &mut Text, upstreams: &[UpstreamStatus]) {
 fn refused(text: &mut Text, status: &Status) {
     let help = "Refusals and limits struck, by kind.";
     let mut incidents = text.counter("altway_incidents_total", help);
-    for (kind, count) in &status.incidents {
-        incidents.sample(&[("kind", kind)], count);
+    // From 0, so that the first one is an increase.
+    for kind in INCIDENT_KINDS {
+        let count = status.incidents.get(kind).copied();
+        incidents.sample(&[("kind", kind)], count.unwrap_or_default());
     }
     if let Some(dropped) = status.log_dropped {
         let help = "Lines that the access log did not take in time.";
@@ -421,49 +435,4 @@ fn acme(text: &mut Text, status: &Status) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn servers_behind_a_proxy_have_their_families() {
-        let mut text = Text::default();
-        upstreams(&mut text, &[]);
-        assert_eq!(text.0, "");
-        upstreams(&mut text, &[crate::upstream::tests::upstream()]);
-        let of = "pool=\"a.example/\",server=\"http://10.0.0.1:80\"";
-        for line in [
-            format!("altway_upstream_healthy{{{of}}} 1"),
-            format!("altway_upstream_requests_total{{{of}}} 7"),
-            format!("altway_upstream_failures_total{{{of},reason=\"connect\"}} 2"),
-            format!("http_client_open_connections{{{of},state=\"active\"}} 1"),
-            format!("http_client_open_connections{{{of},state=\"idle\"}} 2"),
-            format!("http_client_request_duration_seconds_bucket{{{of},le=\"0.01\"}} 3"),
-            format!("http_client_request_duration_seconds_bucket{{{of},le=\"+Inf\"}} 4"),
-            format!("http_client_request_duration_seconds_count{{{of}}} 4"),
-        ] {
-            assert!(text.0.lines().any(|it| it == line), "{line}:\n{}", text.0);
-        }
-    }
-
-    #[test]
-    fn a_histogram_counts_what_is_within_each_bound() {
-        let mut text = Text::default();
-        let mut family = text.family("a_seconds", "histogram", "Some.");
-        family.histogram(&[("x", "y")], &[5, 2_500], &[1, 0, 2], 9.5);
-        let (_, samples) = text.0.split_once("histogram\n").unwrap();
-        let expected = "a_seconds_bucket{x=\"y\",le=\"0.005\"} 1\na_seconds_bucket{x=\"y\",le=\"2.5\"} 1\n\
-            a_seconds_bucket{x=\"y\",le=\"+Inf\"} 3\na_seconds_sum{x=\"y\"} 9.5\na_seconds_count{x=\"y\"} 3\n";
-        assert_eq!(samples, expected);
-    }
-
-    #[test]
-    fn labels_are_escaped_and_families_have_their_help_before_them() {
-        let mut text = Text::default();
-        let mut family = text.counter("a_total", "Some.");
-        family.sample(&[], 1);
-        family.sample(&[("x", "q\"\\\n"), ("y", "")], 2.5);
-        let expected = "# HELP a_total Some.\n# TYPE a_total counter\na_total 1\n\
-            a_total{x=\"q\\\"\\\\\\n\",y=\"\"} 2.5\n";
-        assert_eq!(text.0, expected);
-    }
-}
+mod tests;

@@ -5,7 +5,7 @@ use crate::process::{Process, udp_dropped};
 use altway_select::{BeaconCounts, ClassTiming};
 use altway_serve::{
     ArrivalMetrics, DurationMetrics, LatestVisit, Metrics, Monitor, OfferMetrics, ProtocolMetrics,
-    SiteMetrics,
+    QUIC_HANDSHAKE_RESULTS, SiteMetrics,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -64,6 +64,9 @@ pub struct Status {
     pub sites: Vec<SiteStatus>,
     /// Memory that HTTP/3 connections hold, and may hold together, in bytes.
     pub quic_pool: PoolStatus,
+    /// Handshakes over QUIC by what came of them: `completed`, `failed`, `timeout`, `refused`, `retry`.
+    #[serde(default)]
+    pub quic_handshakes: BTreeMap<String, u64>,
     /// The servers behind proxies, in the order of the configuration.
     pub upstreams: Vec<UpstreamStatus>,
     /// The latest reload; none since the server began.
@@ -80,6 +83,9 @@ pub struct ProcessStatus {
     pub resident_bytes: Option<u64>,
     /// Open file descriptors.
     pub open_files: Option<u64>,
+    /// The most open file descriptors that it may have; none where there is no limit.
+    #[serde(default)]
+    pub max_open_files: Option<u64>,
     /// Processor time so far, in milliseconds.
     pub cpu_ms: Option<u64>,
     /// Datagrams that the kernel dropped because the sockets' buffers were full.
@@ -321,6 +327,8 @@ pub struct ReloadStatus {
 #[derive(Debug, Clone)]
 pub(crate) struct Identity {
     pub(crate) address: SocketAddr,
+    /// The port numbers of all its addresses.
+    pub(crate) ports: Vec<u16>,
     pub(crate) policy: String,
     pub(crate) sandbox: &'static str,
     pub(crate) since: SystemTime,
@@ -347,6 +355,7 @@ impl Status {
             sites,
             quic_pool_bytes,
             quic_pool_limit_bytes,
+            quic_handshakes,
             ..
         } = monitor.metrics();
         let names = ProtocolMetrics::NAMES.iter().zip(&protocols);
@@ -357,7 +366,7 @@ impl Status {
             sandbox: identity.sandbox.to_owned(),
             since: seconds(identity.since),
             now: seconds(SystemTime::now()),
-            process: process(identity.address.port()),
+            process: process(&identity.ports),
             protocols: names.map(|(name, it)| protocol(name, it)).collect(),
             active_requests,
             offers: offers.iter().map(offer).collect(),
@@ -379,20 +388,28 @@ impl Status {
                 bytes: quic_pool_bytes,
                 limit_bytes: quic_pool_limit_bytes,
             },
+            quic_handshakes: handshakes(quic_handshakes),
             upstreams,
             reload,
         }
     }
 }
 
-fn process(port: u16) -> ProcessStatus {
+fn handshakes(counts: [u64; QUIC_HANDSHAKE_RESULTS.len()]) -> BTreeMap<String, u64> {
+    let each = QUIC_HANDSHAKE_RESULTS.iter().zip(counts);
+    each.map(|(result, count)| ((*result).to_owned(), count))
+        .collect()
+}
+
+fn process(ports: &[u16]) -> ProcessStatus {
     let process = Process::read();
     ProcessStatus {
         id: std::process::id(),
         resident_bytes: process.resident_bytes,
         open_files: process.open_files,
+        max_open_files: process.max_open_files,
         cpu_ms: process.cpu_ms,
-        udp_dropped: udp_dropped(port),
+        udp_dropped: udp_dropped(ports),
     }
 }
 

@@ -111,9 +111,9 @@ mod varint;
 pub use altway_fields::{Priority, Rate};
 pub use altway_quic::{
     self as quic, Admission, Congestion, ConnectionHandle, ConnectionIds, Datagram, Ecn,
-    EndpointStatistics, Generation, HeldShare, PathStatistics, PeerIdentity, Qlog, QlogWriter,
-    QuicConnection, QuicEndpoint, ResetKey, Retry, ServerId, StreamId, Tokens, Transmit, Transport,
-    UnknownCongestion, Version, WorkerId, worker_of, worker_perhaps_of,
+    EndpointStatistics, Generation, HandshakeCounts, HeldShare, PathStatistics, PeerIdentity, Qlog,
+    QlogWriter, QuicConnection, QuicEndpoint, ResetKey, Retry, ServerId, StreamId, Tokens,
+    Transmit, Transport, UnknownCongestion, Version, WorkerId, worker_of, worker_perhaps_of,
 };
 pub use code::Code;
 pub use config::{ClientConfig, Limits, ServerConfig};

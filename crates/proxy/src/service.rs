@@ -4,7 +4,9 @@ use crate::Network;
 use crate::body::{ProxyBody, Timing};
 use crate::statistics::Statistics;
 use crate::websocket;
-use altway_serve::{Circumstances, ClientCertificate, EarlyHints, RequestBody, Responder, Upgrade};
+use altway_serve::{
+    Circumstances, ClientCertificate, ContentTooLong, EarlyHints, RequestBody, Responder, Upgrade,
+};
 use altway_upstream::heads::Received;
 use altway_upstream::rewrite::{BadPath, FieldChanges, PathChange};
 use altway_upstream::{Answer, Group, Interim, Interims, Reason, Refusal, Sending};
@@ -241,9 +243,13 @@ impl Shared {
 
     fn refuse(&self, refusal: Refusal, timing: Timing) -> Response<ProxyBody> {
         timing.statistics.refused(refusal.reason);
+        let is_too_long = matches!(refusal.reason, Reason::TooLong);
         timing.statistics.head(timing.version, refusal.status, None);
         self.complaints.complain(refusal);
         let mut response = page(refusal.status, timing);
+        if is_too_long {
+            response.extensions_mut().insert(ContentTooLong);
+        }
         if let Some(after) = refusal.retry_after {
             let seconds = after.as_secs_f64().ceil().max(1.0) as u64;
             response.headers_mut().insert(RETRY_AFTER, seconds.into());

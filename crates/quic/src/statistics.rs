@@ -13,10 +13,27 @@ pub struct EndpointStatistics {
     pub unvalidated: usize,
     /// Clients that were answered by Retry, since the endpoint began.
     pub retries: u64,
+    /// Handshakes that are over, by what came of them.
+    pub handshakes: HandshakeCounts,
     /// Bytes of the pool that windows have, as far as they are beyond what each connection has anyway.
     pub held_bytes: u64,
     /// Bytes of the pool ([`Limits::max_held_bytes`](crate::Limits::max_held_bytes)); 0 without one, at a client.
     pub max_held_bytes: u64,
+}
+
+/// Handshakes since an endpoint began, by what came of them. Those in progress are in none of the counts, and those of
+/// connections that an endpoint ignores neither.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HandshakeCounts {
+    /// Handshakes that were done: both sides have the connection's keys.
+    pub completed: u64,
+    /// Handshakes that either side gave up over what the other sent, an untrusted certificate for instance.
+    pub failed: u64,
+    /// Handshakes of which nothing came any more, or that took longer than they may.
+    pub timed_out: u64,
+    /// Server: clients that were refused at their first packet.
+    pub refused: u64,
 }
 
 /// A connection's path at one moment. Counters run since the connection began, except what is

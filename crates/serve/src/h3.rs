@@ -21,7 +21,7 @@ pub(crate) use steering::{Inboxes, Place, Routes, places};
 
 use crate::Error;
 use crate::clients::Clients;
-use crate::metrics::{PoolGauge, WorkerCounters};
+use crate::metrics::{EndpointGauge, WorkerCounters};
 use crate::options::{Congestion, Options};
 use crate::random::random;
 use crate::setup::{Memory, Setup};
@@ -93,8 +93,8 @@ pub(crate) struct Driver<'a> {
     timer: Timer,
     responses: Responses,
     counters: Arc<WorkerCounters>,
-    /// The fill of the pool as the counters know it.
-    pool: PoolGauge,
+    /// The figures of the endpoint as the counters know them.
+    figures: EndpointGauge,
     clients: Clients,
     /// The place of its address among the server's.
     listener: usize,
@@ -150,7 +150,7 @@ impl<'a> Driver<'a> {
             timer: Timer::new().map_err(Error::Worker)?,
             responses: Responses::new(Arc::clone(setup), memory.clone(), listener),
             counters: Arc::clone(&memory.responder.counters),
-            pool: PoolGauge::default(),
+            figures: EndpointGauge::default(),
             clients: memory.clients.clone(),
             listener,
             leaving: Vec::new(),
@@ -250,8 +250,8 @@ impl<'a> Driver<'a> {
             progress = Progress::More;
         }
         self.timer.arm(self.endpoint.poll_timeout(), now)?;
-        let pool = self.endpoint.statistics();
-        self.counters.set_quic_pool(&mut self.pool, &pool);
+        let statistics = self.endpoint.statistics();
+        self.counters.set_quic(&mut self.figures, &statistics);
         Ok(progress)
     }
 

@@ -20,54 +20,56 @@ const MAX_ENTRIES: usize = 1024;
 /// Lines of one report; the rest is summed up in one more.
 const MAX_LINES: usize = 20;
 
-/// A refusal, or a limit that was struck.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-#[expect(dead_code, reason = "recorded by what enforces the limits")]
-pub(crate) enum Incident {
-    /// A request that can't be understood or is too large: 400, 414, 431 or a stream error.
-    RefusedRequest,
-    /// A connection beyond the client's share, or beyond the worker's limit.
-    ConnectionLimit,
-    /// A handshake beyond the client's share.
-    HandshakeLimit,
-    /// A request beyond the client's share.
-    RequestLimit,
-    /// A connection of a proxy that did not begin with a header of the PROXY protocol, or not in time.
-    ProxyHeader,
-    /// A request that came earlier than the client's rate allows.
-    RequestRate,
-    /// A client that holds its share of memory.
-    MemoryLimit,
-    /// An idle connection that was closed to make room for others.
-    EvictedConnection,
-    /// A client that reads, or sends, more slowly than is allowed.
-    SlowClient,
-    /// A connection that was closed because of what its peer did: an error of the protocol or a flood.
-    Misbehaviour,
-    /// A response that could not be sent to its end for a reason that the peer can bring about.
-    BrokenResponse,
-    /// The process has no file descriptor left.
-    NoDescriptor,
+macro_rules! incidents {
+    ($($(#[$about:meta])* $kind:ident = $name:literal,)*) => {
+        /// A refusal, or a limit that was struck.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub(crate) enum Incident {
+            $($(#[$about])* $kind,)*
+        }
+
+        /// Kinds of refusals and of limits struck ([`Metrics::incidents`](crate::Metrics::incidents)), each by its name.
+        pub const INCIDENT_KINDS: [&str; [$($name),*].len()] = [$($name),*];
+
+        impl Incident {
+            fn name(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name,)*
+                }
+            }
+        }
+    };
 }
 
-impl Incident {
-    fn name(self) -> &'static str {
-        match self {
-            Self::RefusedRequest => "refused request",
-            Self::ConnectionLimit => "connection limit",
-            Self::HandshakeLimit => "handshake limit",
-            Self::RequestLimit => "request limit",
-            Self::ProxyHeader => "no PROXY header",
-            Self::RequestRate => "request rate",
-            Self::MemoryLimit => "memory limit",
-            Self::EvictedConnection => "idle connection closed to make room",
-            Self::SlowClient => "slow client",
-            Self::Misbehaviour => "misbehaviour",
-            Self::BrokenResponse => "broken response",
-            Self::NoDescriptor => "no file descriptor left",
-        }
-    }
+incidents! {
+    /// A request that can't be understood or is too large: 400, 414, 431 or a stream error.
+    RefusedRequest = "refused request",
+    /// A connection beyond the client's share, or beyond the worker's limit.
+    ConnectionLimit = "connection limit",
+    /// A handshake beyond the client's share.
+    HandshakeLimit = "handshake limit",
+    /// A request beyond the client's share.
+    RequestLimit = "request limit",
+    /// A connection of a proxy that did not begin with a header of the PROXY protocol, or not in time.
+    ProxyHeader = "no PROXY header",
+    /// A request that came earlier than the client's rate allows.
+    RequestRate = "request rate",
+    /// A client that holds its share of memory.
+    MemoryLimit = "memory limit",
+    /// An idle connection that was closed to make room for others.
+    EvictedConnection = "idle connection closed to make room",
+    /// A client that reads, or sends, more slowly than is allowed.
+    SlowClient = "slow client",
+    /// A connection that was closed because of what its peer did: an error of the protocol.
+    Misbehaviour = "misbehaviour",
+    /// A connection that was closed because its peer asked for more than leads anywhere: a flood of control frames, of
+    /// streams that are reset, or of large heads.
+    ExcessiveLoad = "excessive load",
+    /// Content of a request that is longer than it may be: 413.
+    ContentLimit = "content limit",
+    /// A response that could not be sent to its end for a reason that the peer can bring about.
+    BrokenResponse = "broken response",
 }
 
 impl fmt::Display for Incident {
@@ -75,6 +77,11 @@ impl fmt::Display for Incident {
         f.write_str(self.name())
     }
 }
+
+/// Mark of a 413 (Content Too Large, RFC 9110 section 15.5.14), in a response's extensions: a limit of this server was
+/// struck, which is counted, and not one of a server behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ContentTooLong;
 
 /// The counters of a server, shared by its workers. One mutex: it is taken where something is refused,
 /// which is no hot path, and held for a look-up.

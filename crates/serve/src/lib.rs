@@ -221,6 +221,7 @@ pub use files::{
     UnknownContentCoding,
 };
 pub use identity::{Identity, IdentityWarning};
+pub use incidents::{ContentTooLong, INCIDENT_KINDS};
 pub use key_log::KeyLog;
 pub use limits::{InvalidLimits, Limits};
 pub use listen::PassedSocket;
@@ -228,7 +229,8 @@ pub use listener::{Listener, ListenerKind};
 pub use log_writer::{Dropped, LOG_QUEUE_BYTES, LogWriter};
 pub use metrics::{
     ArrivalMetrics, DURATION_BUCKETS_MS, DurationMetrics, LatestVisit, Metrics, Monitor,
-    OfferMetrics, PageMetrics, ProtocolMetrics, ShownCertificate, SiteMetrics,
+    OfferMetrics, PageMetrics, ProtocolMetrics, QUIC_HANDSHAKE_RESULTS, ShownCertificate,
+    SiteMetrics,
 };
 pub use options::{
     Bind, Congestion, DEFAULT_PORT, EarlyDataFor, HostPolicy, Options, Policy, Protocols, Security,

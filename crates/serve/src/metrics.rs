@@ -4,7 +4,7 @@ mod counters;
 mod durations;
 mod latest;
 
-pub(crate) use counters::{Gauge, OpenConnection, PoolGauge, ServerCounters, WorkerCounters};
+pub(crate) use counters::{EndpointGauge, Gauge, OpenConnection, ServerCounters, WorkerCounters};
 pub use durations::{DURATION_BUCKETS_MS, DurationMetrics};
 pub use latest::LatestVisit;
 
@@ -61,7 +61,15 @@ pub struct Metrics {
     /// Bytes that they may hold, over all workers ([`Limits::max_quic_held_bytes`](crate::Limits) of each); 0 without
     /// HTTP/3.
     pub quic_pool_limit_bytes: u64,
+    /// Handshakes over QUIC by what came of them, in the order of [`QUIC_HANDSHAKE_RESULTS`].
+    pub quic_handshakes: [u64; QUIC_HANDSHAKE_RESULTS.len()],
 }
+
+/// Results of handshakes over QUIC: done; given up by either side over what the other sent; without an end in the time
+/// that it may take; refused at the first packet, beyond a limit; answered by Retry (RFC 9000 section 8.1.2), after which
+/// a client that receives it begins another one.
+pub const QUIC_HANDSHAKE_RESULTS: [&str; 5] =
+    ["completed", "failed", "timeout", "refused", "retry"];
 
 /// The connections of one protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -220,6 +220,7 @@ pub(super) fn run_plan(
         options.policy.to_string(),
         Some(Arc::new(move || told.during(|| reloading.reload()))),
     )
+    .with_further(server.further_addrs())
     .with_upstreams(admin::upstreams(&how.statistics))
     .with_sandbox(state.word());
     let admin = match &acme {
@@ -227,8 +228,7 @@ pub(super) fn run_plan(
         None => admin,
     };
     obey_signals(handle, admin.clone(), stopped, *printer)?;
-    let takes_over = options.takeover.is_some();
-    let _listening = admin::start(&admin, admin_at.as_ref(), takes_over)?;
+    let _listening = admin::start(&admin, admin_at.as_ref(), options.takeover.is_some())?;
     if let Some(account) = account {
         account.adopt(&places);
         account.become_it(&places, printer)?;

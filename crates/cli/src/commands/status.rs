@@ -185,7 +185,9 @@ fn process(lines: &mut Lines, status: &Status) {
     ));
     let told = |value: Option<u64>| value.map_or("?".to_owned(), |value| value.to_string());
     let memory = told(process.resident_bytes.map(|bytes| bytes >> 20));
-    let files = told(process.open_files);
+    let most = process.max_open_files;
+    let most = most.map_or_else(String::new, |most| format!(" of {most}"));
+    let files = told(process.open_files) + &most;
     let processor = process
         .cpu_ms
         .map(|ms| format!("{:.1}", ms as f64 / 1000.0));
@@ -198,6 +200,14 @@ fn process(lines: &mut Lines, status: &Status) {
     if pool.limit_bytes > 0 {
         let [held, limit] = [pool.bytes, pool.limit_bytes].map(|bytes| bytes >> 20);
         lines.add(format_args!("HTTP/3 holds {held} MiB of {limit}"));
+    }
+    let results = status.quic_handshakes.iter();
+    let results = results.filter(|(_, count)| **count > 0);
+    let results: Vec<_> = results
+        .map(|(result, count)| format!("{count} {result}"))
+        .collect();
+    if !results.is_empty() {
+        lines.add(format_args!("handshakes over QUIC: {}", results.join(", ")));
     }
 }
 

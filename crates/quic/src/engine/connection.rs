@@ -69,6 +69,16 @@ pub struct Connection {
     lasting: usize,
     last_heard: Instant,
     handshake: Option<Duration>,
+    /// True if the connection ended because its time was over.
+    timed_out: bool,
+}
+
+/// Result of a handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Completed,
+    Failed,
+    TimedOut,
 }
 
 impl Connection {
@@ -102,6 +112,7 @@ impl Connection {
             lasting: 0,
             last_heard: now,
             handshake: None,
+            timed_out: false,
         }
     }
 
@@ -190,6 +201,16 @@ impl Connection {
         }
     }
 
+    /// Returns what came of the handshake; `None` while it goes on.
+    pub(crate) fn outcome(&self) -> Option<Outcome> {
+        match self.phase {
+            _ if self.handshake.is_some() => Some(Outcome::Completed),
+            Phase::Closed if self.timed_out => Some(Outcome::TimedOut),
+            Phase::Closed => Some(Outcome::Failed),
+            Phase::Handshake | Phase::Early | Phase::Open => None,
+        }
+    }
+
     /// Returns true if the handshake isn't done, and neither side has given it up.
     fn is_in_handshake(&self) -> bool {
         self.is_handshaking() && self.engine.is_handshaking()
@@ -268,6 +289,7 @@ impl Connection {
     }
 
     fn enter_closed(&mut self, reason: CloseReason) {
+        self.timed_out = reason == CloseReason::TimedOut;
         // A server's application has not heard of a connection that fails in its hand-shake.
         if self.phase != Phase::Handshake || self.role() == Role::Client {
             self.ending = Some(reason);

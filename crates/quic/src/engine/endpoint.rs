@@ -13,7 +13,7 @@ use quinn_proto::{
     ConnectError, DatagramEvent, EndpointConfig, Incoming, RandomConnectionIdGenerator,
 };
 
-use super::connection::Connection;
+use super::connection::{Connection, Outcome};
 use super::logging::Logging;
 use super::servers::Servers;
 use super::settings::engine_config;
@@ -26,8 +26,9 @@ use crate::timers::Timers;
 use crate::validation::Clock;
 use crate::windows::{HeldShare, Pool};
 use crate::{
-    Admission, ClientConfig, ConnectionHandle, Datagram, Ecn, EndpointStatistics, Error, Limits,
-    QuicConnection, QuicEndpoint, Role, ServerConfig, Tokens, Transmit, Transport, Version,
+    Admission, ClientConfig, ConnectionHandle, Datagram, Ecn, EndpointStatistics, Error,
+    HandshakeCounts, Limits, QuicConnection, QuicEndpoint, Role, ServerConfig, Tokens, Transmit,
+    Transport, Version,
 };
 
 /// Batches that one connection may send before the next one's turn. With 44 segments of 1,452
@@ -70,6 +71,7 @@ pub struct Endpoint<S = ()> {
     /// Connections whose client has not shown that it receives at its address.
     unvalidated: usize,
     retries: u64,
+    handshakes: HandshakeCounts,
     shutting_down: bool,
     ignoring: bool,
 }
@@ -302,6 +304,7 @@ impl<S> QuicEndpoint for Endpoint<S> {
             connections: self.quic.open_connections(),
             unvalidated: self.unvalidated,
             retries: self.retries,
+            handshakes: self.handshakes,
             held_bytes: self.pool.as_ref().map_or(0, Pool::held),
             max_held_bytes: self.pool.as_ref().map_or(0, Pool::size),
         }
@@ -340,6 +343,7 @@ impl<S> Endpoint<S> {
             answers: VecDeque::new(),
             unvalidated: 0,
             retries: 0,
+            handshakes: HandshakeCounts::default(),
             shutting_down: false,
             ignoring: false,
         }
@@ -401,6 +405,12 @@ impl<S> Endpoint<S> {
             }
         }
         let is_drained = quic.is_drained();
+        if slot.uncounted
+            && let Some(outcome) = slot.connection.outcome()
+        {
+            slot.uncounted = false;
+            *count_of(&mut self.handshakes, outcome) += 1;
+        }
         if slot.unvalidated && (is_drained || slot.connection.is_validated()) {
             slot.unvalidated = false;
             self.unvalidated -= 1;
@@ -457,8 +467,7 @@ impl<S> Endpoint<S> {
             return self.quic.ignore(incoming);
         }
         if self.shutting_down || self.is_full() {
-            let transmit = self.quic.refuse(incoming, &mut answer);
-            return self.answer(&transmit, answer);
+            return self.refuse(incoming, answer);
         }
         let is_validated = incoming.remote_address_validated();
         if !is_validated && self.limits.retry.is_due(self.unvalidated) {
@@ -468,8 +477,7 @@ impl<S> Endpoint<S> {
             Admission::Accept { state, share } => (state, share),
             Admission::Retry if !is_validated => return self.retry(incoming, answer),
             Admission::Retry | Admission::Refuse => {
-                let transmit = self.quic.refuse(incoming, &mut answer);
-                return self.answer(&transmit, answer);
+                return self.refuse(incoming, answer);
             }
         };
         let mut budget = if is_validated {
@@ -483,11 +491,18 @@ impl<S> Endpoint<S> {
             Ok((handle, quic)) => self.insert(handle.0, quic, now, budget, share, state),
             Err(error) => {
                 tracing::debug!(cause = %error.cause, "connection attempt failed");
+                self.handshakes.failed += 1;
                 if let Some(transmit) = error.response {
                     self.answer(&transmit, answer);
                 }
             }
         }
+    }
+
+    fn refuse(&mut self, incoming: Incoming, mut answer: Vec<u8>) {
+        self.handshakes.refused += 1;
+        let transmit = self.quic.refuse(incoming, &mut answer);
+        self.answer(&transmit, answer);
     }
 
     fn retry(&mut self, incoming: Incoming, mut answer: Vec<u8>) {
@@ -527,6 +542,14 @@ impl<S> Endpoint<S> {
 
     fn is_full(&self) -> bool {
         self.quic.open_connections() >= self.limits.max_connections
+    }
+}
+
+fn count_of(counts: &mut HandshakeCounts, outcome: Outcome) -> &mut u64 {
+    match outcome {
+        Outcome::Completed => &mut counts.completed,
+        Outcome::Failed => &mut counts.failed,
+        Outcome::TimedOut => &mut counts.timed_out,
     }
 }
 

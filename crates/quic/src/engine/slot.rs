@@ -13,6 +13,8 @@ pub(crate) struct Slot<S> {
     pub(crate) state: S,
     /// True if the connection counts as unvalidated.
     pub(crate) unvalidated: bool,
+    /// True as long as what came of the handshake is not counted.
+    pub(crate) uncounted: bool,
     /// True if the connection is in the endpoint's `awake`.
     pub(crate) awake: bool,
     /// True if the connection is in the endpoint's `sending`.
@@ -28,6 +30,7 @@ impl<S> Slot<S> {
             connection,
             state,
             unvalidated,
+            uncounted: true,
             awake: false,
             sending: false,
             batches: 0,

@@ -7,8 +7,8 @@ use altway_quic::{CloseReason, Event, Retry, TokenCache, Tokens, Version};
 
 use crate::engine::{Endpoint, QuicConnection, QuicEndpoint};
 use crate::wire::{
-    client, client_address, connect, events, exchange, give, initial, sent, server, server_address,
-    server_with_limits,
+    client, client_address, connect, events, exchange, give, initial, pass, sent, server,
+    server_address, server_with_limits,
 };
 
 /// The form and type bits of a Retry packet.
@@ -96,6 +96,43 @@ fn a_full_server_refuses_and_does_not_ask() {
     let heard = exchange(&mut clients, client_address(1), &mut server, now);
     assert!(matches!(&heard[..], [Event::Closed { .. }]), "{heard:?}");
     assert_eq!(server.statistics().retries, 1);
+}
+
+#[test]
+fn handshakes_are_counted_once_by_what_came_of_them() {
+    let now = Instant::now();
+    let limit = Duration::from_secs(5);
+    let mut server = server_with_limits(|limits| {
+        limits.handshake_timeout = Some(limit);
+        limits.max_connections = 2;
+    });
+    let counts = |server: &Endpoint| {
+        let counts = server.statistics().handshakes;
+        let refused = counts.refused;
+        [counts.completed, counts.failed, counts.timed_out, refused]
+    };
+    let mut clients = client(|_| {});
+    // The certificate is not for that name.
+    clients
+        .connect(now, server_address(), "elsewhere", ())
+        .unwrap();
+    let heard = exchange(&mut clients, client_address(1), &mut server, now);
+    assert!(!is_connected(&heard));
+    assert_eq!(counts(&server), [0, 1, 0, 0]);
+    let later = now + Duration::from_secs(20);
+    pass(&mut server, now, Duration::from_secs(20));
+    for expected in [[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 0, 1]] {
+        if expected == counts(&server) {
+            let silent = initial(&mut client(|_| {}), later);
+            give(&mut server, later, client_address(2), &silent);
+        } else {
+            connect(&mut clients, later);
+            exchange(&mut clients, client_address(1), &mut server, later);
+        }
+        assert_eq!(counts(&server), expected);
+    }
+    pass(&mut server, later, 2 * limit);
+    assert_eq!(counts(&server), [1, 1, 1, 1]);
 }
 
 fn worker(tokens: &Tokens) -> Endpoint {

@@ -166,8 +166,8 @@ impl Responses {
                 Event::Delivered => self.delivered(handle, endpoint),
                 Event::Closed { reason } => {
                     tracing::debug!(?handle, %reason, "connection closed");
-                    if is_fault_of_peer(&reason) {
-                        record(endpoint, handle, Incident::Misbehaviour);
+                    if let Some(incident) = fault_of_peer(&reason) {
+                        record(endpoint, handle, incident);
                     }
                     self.closed(handle, endpoint);
                 }
@@ -557,6 +557,15 @@ impl Carrier for Http3Carrier<'_> {
     }
 }
 
-fn is_fault_of_peer(reason: &CloseReason) -> bool {
-    matches!(reason, CloseReason::Local { code, .. } if *code != Code::H3_NO_ERROR)
+/// The incident of a connection that was closed because of what its peer did.
+fn fault_of_peer(reason: &CloseReason) -> Option<Incident> {
+    match reason {
+        CloseReason::Local { code, .. } if *code == Code::H3_EXCESSIVE_LOAD => {
+            Some(Incident::ExcessiveLoad)
+        }
+        CloseReason::Local { code, .. } if *code != Code::H3_NO_ERROR => {
+            Some(Incident::Misbehaviour)
+        }
+        _ => None,
+    }
 }

@@ -5,12 +5,12 @@ use super::durations::Durations;
 use super::latest::{LatestVisits, MAX_VISITS};
 use super::{
     ArrivalMetrics, LatestVisit, Metrics, OFFERS, OfferMetrics, PageMetrics, ProtocolMetrics,
-    SiteMetrics,
+    QUIC_HANDSHAKE_RESULTS, SiteMetrics,
 };
 use crate::request::log::Protocol;
 use crate::selection::HostIndex;
 use crate::selection::visit::FinishedPage;
-use altway_http3::EndpointStatistics;
+use altway_http3::{EndpointStatistics, HandshakeCounts};
 use altway_select::{Decision, Offer, Reason, Transport};
 use http::StatusCode;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -42,6 +42,8 @@ pub(crate) struct WorkerCounters {
     visits: LatestVisits,
     /// Gauges: bytes of QUIC's pools that are taken, and that there are, over the worker's endpoints.
     quic_pool: [Count; 2],
+    /// Handshakes by what came of them.
+    quic_handshakes: [Count; QUIC_HANDSHAKE_RESULTS.len()],
     /// Counted up as long as the worker's event loop turns.
     beats: Count,
     requests: Gauge,
@@ -97,9 +99,12 @@ pub(super) struct Count(AtomicU64);
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Gauge(Arc<AtomicUsize>);
 
-/// The fill of one endpoint's pool, as its worker's counters know it.
+/// The fill of one endpoint's pool and its counts of handshakes, as its worker's counters know them.
 #[derive(Debug, Default)]
-pub(crate) struct PoolGauge([u64; 2]);
+pub(crate) struct EndpointGauge {
+    pool: [u64; 2],
+    handshakes: [u64; QUIC_HANDSHAKE_RESULTS.len()],
+}
 
 /// A connection that is there until this is dropped.
 #[derive(Debug)]
@@ -270,13 +275,20 @@ impl WorkerCounters {
         self.beats.add(1);
     }
 
-    /// Notes how full the pool of a QUIC endpoint is. `gauge`: what was noted of it before.
-    pub(crate) fn set_quic_pool(&self, gauge: &mut PoolGauge, endpoint: &EndpointStatistics) {
+    /// Notes how full the pool of a QUIC endpoint is, and what came of its handshakes. `gauge`: what was noted of it
+    /// before.
+    pub(crate) fn set_quic(&self, gauge: &mut EndpointGauge, endpoint: &EndpointStatistics) {
         let pool = [endpoint.held_bytes, endpoint.max_held_bytes];
-        for ((sum, before), now) in self.quic_pool.iter().zip(&mut gauge.0).zip(pool) {
-            sum.add(now.wrapping_sub(*before));
-            *before = now;
-        }
+        add_difference(&self.quic_pool, &mut gauge.pool, pool);
+        let HandshakeCounts {
+            completed,
+            failed,
+            timed_out,
+            refused,
+            ..
+        } = endpoint.handshakes;
+        let handshakes = [completed, failed, timed_out, refused, endpoint.retries];
+        add_difference(&self.quic_handshakes, &mut gauge.handshakes, handshakes);
     }
 
     pub(crate) fn sent(&self, protocol: Protocol, bytes: u64) {
@@ -310,6 +322,7 @@ impl WorkerCounters {
                 add_each(&own.offers, &other.offers);
             }
         }
+        add_each(&self.quic_handshakes, &other.quic_handshakes);
         let pairs = self.offers.iter().zip(&other.offers);
         for (own, other) in pairs.flat_map(|(own, other)| own.iter().zip(other)) {
             own.add(other.get());
@@ -334,6 +347,7 @@ impl WorkerCounters {
                 predicted_elsewhere: Duration::from_micros(other),
             };
         }
+        metrics.quic_handshakes = self.quic_handshakes.each_ref().map(Count::get);
         metrics.arrivals = self.arrivals();
         metrics.predicted = self.predicted.each_ref().map(|[count, sum]| {
             let count = count.get();
@@ -393,6 +407,14 @@ fn add_each(own: &[Count], other: &[Count]) {
     }
 }
 
+/// Adds to each sum what a figure of it has grown by since `before`, and notes the figure.
+fn add_difference<const N: usize>(sums: &[Count; N], before: &mut [u64; N], now: [u64; N]) {
+    for ((sum, before), now) in sums.iter().zip(before).zip(now) {
+        sum.add(now.wrapping_sub(*before));
+        *before = now;
+    }
+}
+
 impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.counters.of(self.protocol).closed.add(1);
@@ -425,6 +447,29 @@ mod tests {
         assert_eq!(rounded(pages[2].predicted_elsewhere), 200.0);
         assert_eq!(rounded(pages[1].predicted_elsewhere), 251.0);
         assert_eq!(pages[0], PageMetrics::default());
+    }
+
+    #[test]
+    fn handshakes_of_all_endpoints_are_summed_and_outlive_them() {
+        let counters = ServerCounters::default();
+        let worker = counters.worker();
+        let mut statistics = EndpointStatistics::default();
+        let [mut one, mut other] = [EndpointGauge::default(), EndpointGauge::default()];
+        for (completed, retries) in [(1, 0), (4, 2)] {
+            statistics.handshakes.completed = completed;
+            statistics.retries = retries;
+            statistics.max_held_bytes = 100;
+            worker.set_quic(&mut one, &statistics);
+        }
+        worker.set_quic(&mut other, &statistics);
+        let sum = counters.sum();
+        assert_eq!(sum.quic_handshakes, [8, 0, 0, 0, 4]);
+        assert_eq!(sum.quic_pool_limit_bytes, 200);
+        drop(worker);
+        counters.worker();
+        let sum = counters.sum();
+        assert_eq!(sum.quic_handshakes, [8, 0, 0, 0, 4]);
+        assert_eq!(sum.quic_pool_limit_bytes, 0, "their memory is free");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::RequestBody;
 use crate::embed::Circumstances;
+use crate::incidents::ContentTooLong;
 use crate::request::body::{Body, BodyMemory};
 use crate::request::contained::{Contained, ContainedBody, contain};
 use http::{Request, Response};
@@ -211,7 +212,11 @@ where
             None => Body::stream(body, memory.take()),
         }
     });
+    let mark = response.extensions_mut().remove::<ContentTooLong>();
     response.extensions_mut().clear();
+    if let Some(mark) = mark {
+        response.extensions_mut().insert(mark);
+    }
     // Of a tunnel, which takes the place of the content.
     if let Some(memory) = memory {
         response.extensions_mut().insert(memory);

@@ -6,7 +6,7 @@ use crate::client_auth::{ClientCertificate, Presented};
 use crate::clients::Admitted;
 use crate::embed::{Answering, Hints};
 use crate::files::{self, FileCache};
-use crate::incidents::Incident;
+use crate::incidents::{ContentTooLong, Incident};
 use crate::metrics::{LatestVisit, OpenConnection, WorkerCounters};
 use crate::request::body::Body;
 use crate::request::check::{RequestHead, check, hints};
@@ -342,6 +342,11 @@ impl<I> Requests<I> {
         self.visit.set_host(asked.host);
         if let Some(outlet) = asked.outlet {
             response = upgrade::join(*outlet, response, self.responder.idle_timeout);
+        }
+        if response.status() == StatusCode::PAYLOAD_TOO_LARGE
+            && let Some(ContentTooLong) = response.extensions_mut().remove()
+        {
+            self.record(Incident::ContentLimit);
         }
         let response = fit(&asked.method, response);
         self.complete((asked.logged, asked.began), response, now)

@@ -8,6 +8,7 @@ use axum::Router;
 use axum::routing::get as on_get;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant, SystemTime};
+use tokio::io::AsyncWriteExt;
 
 /// The figures once they are as they should be: a connection's end is seen a moment later.
 fn wait(server: &Running, is_there: impl Fn(&Metrics) -> bool) -> Metrics {
@@ -78,6 +79,7 @@ async fn every_protocol_is_counted_by_its_responses_and_connections() {
     };
     assert_eq!(site.responses, [0, 9, 0, 12, 0]);
     assert!(metrics.quic_pool_limit_bytes > 0);
+    assert_eq!(metrics.quic_handshakes, [1, 0, 0, 0, 0]);
     assert_eq!(metrics.log_dropped, None);
 
     drop((over_h1, over_h2));
@@ -123,6 +125,27 @@ async fn what_is_refused_is_counted_by_its_kind() {
     assert_eq!(metrics.incidents, [("refused request", 1)]);
     assert!(metrics.offers.is_empty(), "clear text offers nothing");
     assert!(server.monitor().certificates().is_empty());
+}
+
+/// A frame of HTTP/2 on the connection itself (RFC 9113 section 4.1).
+fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u8::try_from(payload.len()).unwrap();
+    let mut frame = vec![0, 0, length, kind, 0, 0, 0, 0, 0];
+    frame.extend(payload);
+    frame
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_is_counted_as_such() {
+    let server = Running::clear(|_| {});
+    let mut stream = server.connect().await;
+    let (settings, ping) = (frame(4, &[]), frame(6, &[0; 8]));
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    let flood = [&preface[..], &settings, &ping.repeat(20_000)].concat();
+    // The server may close before it has taken all of it.
+    let _ = stream.write_all(&flood).await;
+    let metrics = wait(&server, |metrics| !metrics.incidents.is_empty());
+    assert_eq!(metrics.incidents, [("excessive load", 1)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

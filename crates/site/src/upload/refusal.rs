@@ -1,5 +1,6 @@
 //! Reasons why an upload is not stored, as a client is told: a status and a sentence (RFC 9457).
 
+use altway_serve::ContentTooLong;
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Response, StatusCode};
@@ -107,6 +108,9 @@ impl Refusal {
         *response.status_mut() = self.status;
         *response.headers_mut() = *self.fields;
         response.headers_mut().insert(header::CONTENT_TYPE, PROBLEM);
+        if self.status == StatusCode::PAYLOAD_TOO_LARGE {
+            response.extensions_mut().insert(ContentTooLong);
+        }
         response
     }
 }

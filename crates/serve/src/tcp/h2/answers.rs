@@ -192,8 +192,8 @@ impl Answers {
                 let requests = &self.exchanges.requests;
                 let client = requests.client();
                 tracing::debug!(%client, %reason, "connection closed");
-                if matches!(reason, CloseReason::Local { code, .. } if code != Code::NO_ERROR) {
-                    requests.record(Incident::Misbehaviour);
+                if let Some(incident) = fault_of_peer(&reason) {
+                    requests.record(incident);
                 }
                 self.exchanges.clear();
                 self.pending.clear();
@@ -449,5 +449,16 @@ impl Carrier for Http2Carrier<'_, '_> {
 
     fn counters(&mut self) -> Option<Counters> {
         self.probe.counters()
+    }
+}
+
+/// The incident of a connection that was closed because of what its peer did.
+fn fault_of_peer(reason: &CloseReason) -> Option<Incident> {
+    match reason {
+        CloseReason::Local { code, .. } if *code == Code::ENHANCE_YOUR_CALM => {
+            Some(Incident::ExcessiveLoad)
+        }
+        CloseReason::Local { code, .. } if *code != Code::NO_ERROR => Some(Incident::Misbehaviour),
+        _ => None,
     }
 }
