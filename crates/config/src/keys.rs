@@ -353,7 +353,7 @@ pub const TRANSPORT: Section = Section {
 /// `[limits]`.
 pub const LIMITS: Section = Section {
     title: "[limits]",
-    about: "What clients may cost. Counts and sizes are of one worker, but for `max-memory`.",
+    about: "What clients may cost. Counts and sizes are of one worker, but for `max-memory` and `max-body`.",
     keys: &[
         key(
             "max-memory",
@@ -414,6 +414,12 @@ pub const LIMITS: Section = Section {
             Form::Count(1, MOST_OF_32_BITS),
             "100",
             "Requests at the same time on one connection of HTTP/2 or HTTP/3.",
+        ),
+        key(
+            "max-body",
+            Form::Size,
+            "\"100GB\"",
+            "The longest content of a request that is passed on to servers behind, where site and route say nothing else; longer ones are answered 413, before the servers see them where the client says how long it is. More than a site takes in one request by default: content is streamed, and costs no memory. Uploads have a limit of their own, `body`; files, redirects and fixed answers read none.",
         ),
         key(
             "max-held",

@@ -1,6 +1,6 @@
 //! Limits of what clients may cost: `[limits]`, each by the name of its option of `altway serve`.
 
-use crate::Retry;
+use crate::{Proxy, Retry, Site};
 use altway_units::PrefixLengths;
 use altway_units::{DataSize, LeastRate, RequestLimit};
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -50,4 +50,18 @@ pub struct Limits {
     pub idle_timeout: Option<Duration>,
     /// The least rate at which clients send and take bodies.
     pub slowest: Option<LeastRate>,
+    /// The longest content of a request that is passed on, where site and route say nothing else.
+    pub max_body: Option<DataSize>,
+}
+
+impl Limits {
+    /// The longest content where nothing is said: more than a site takes in one request.
+    pub const MAX_BODY: DataSize = DataSize::from_bytes(100_000_000_000);
+
+    /// The longest content of a request to a route with `proxy`: what the route says, else its site, else these limits.
+    #[must_use]
+    pub fn body_limit(&self, site: &Site, proxy: &Proxy) -> DataSize {
+        let said = proxy.max_body.or(site.max_body).or(self.max_body);
+        said.unwrap_or(Self::MAX_BODY)
+    }
 }

@@ -51,7 +51,7 @@ pub struct Proxy {
     pub send_proxy_protocol: bool,
     /// Requests at a time that a worker has at one server.
     pub upstream_requests: usize,
-    /// The longest content of a request; `None`: any length.
+    /// The longest content of a request; `None`: as the site or [`Limits`](crate::Limits) say.
     pub max_body: Option<DataSize>,
     /// The time that servers may take.
     pub timeouts: ProxyTimeouts,

@@ -3,7 +3,7 @@
 use crate::{HeaderField, Issuer, PathPattern, Proxy, RedirectTarget, SiteName, Upload, UrlPath};
 use altway_document::words;
 use altway_select::ModelKind;
-use altway_units::Ratio;
+use altway_units::{DataSize, Ratio};
 use std::path::PathBuf;
 
 /// The most sites of a configuration.
@@ -36,6 +36,9 @@ pub struct Site {
     pub beacon: Option<Ratio>,
     /// Fields of all its responses. Of one name may be several.
     pub headers: Vec<HeaderField>,
+    /// The longest content of a request that its routes with `proxy` pass on, unless they say something else; `None`: as
+    /// [`Limits`](crate::Limits) say.
+    pub max_body: Option<DataSize>,
     /// Routes of the site; of those that match a request's path the first has it, and where none does the answer is
     /// 404.
     pub routes: Vec<Route>,

@@ -53,7 +53,7 @@ pub fn site_counted(plan: &Plan, statistics: &Arc<Statistics>) -> Result<Site, E
         && only.is_default
         && route.path == PathPattern::All
     {
-        return target(only, route, statistics);
+        return target(plan, only, route, statistics);
     }
     let mut targets = Vec::new();
     let mut router = Router::new();
@@ -61,7 +61,7 @@ pub fn site_counted(plan: &Plan, statistics: &Arc<Statistics>) -> Result<Site, E
         let mut routes = Vec::with_capacity(site.routes.len());
         for route in &site.routes {
             routes.push((route.path.clone(), targets.len()));
-            targets.push(target(site, route, statistics)?);
+            targets.push(target(plan, site, route, statistics)?);
         }
         let none = targets.len();
         let not_found = Respond::status(StatusCode::NOT_FOUND, &site.headers);
@@ -74,10 +74,18 @@ pub fn site_counted(plan: &Plan, statistics: &Arc<Statistics>) -> Result<Site, E
     Ok(Site::dispatched(router, targets))
 }
 
-fn target(site: &SitePlan, route: &Route, statistics: &Arc<Statistics>) -> Result<Site, Error> {
+fn target(
+    plan: &Plan,
+    site: &SitePlan,
+    route: &Route,
+    statistics: &Arc<Statistics>,
+) -> Result<Site, Error> {
     Ok(match &route.action {
         Action::Files(files) => files::site(site, route, files)?,
-        Action::Proxy(proxy) => Site::responder(proxy::service(site, route, proxy, statistics)?),
+        Action::Proxy(proxy) => {
+            let most = plan.config().limits.body_limit(site, proxy);
+            Site::responder(proxy::service(site, route, proxy, most, statistics)?)
+        }
         Action::Redirect(redirect) => {
             Site::service(Answers::redirect(site, route, redirect.clone()))
         }

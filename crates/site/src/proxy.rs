@@ -16,15 +16,18 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use rustls::pki_types::ServerName;
 use std::sync::Arc;
 
-/// The service of a route; counts what it does in `statistics`.
+/// The service of a route; counts what it does in `statistics`. `most`: the longest content of a request.
 pub(crate) fn service(
     site: &Site,
     route: &Route,
     proxy: &ProxyPlan,
+    most: DataSize,
     statistics: &Arc<Statistics>,
 ) -> Result<Proxy, Error> {
     let pool = pool(site, route);
-    let group = Group::after(options(proxy)?, statistics.group(&pool).as_ref())?;
+    let mut options = options(proxy)?;
+    options.max_body = Some(most.as_bytes());
+    let group = Group::after(options, statistics.group(&pool).as_ref())?;
     let text = |prefix: &Option<PathPrefix>| prefix.as_ref().map(|it| it.as_str().to_owned());
     let settings = Settings {
         path: PathChange {

@@ -72,7 +72,7 @@ fn every_option_of_serve_has_its_key() {
         --max-handshakes-per-client 5 --max-requests 200 --max-requests-per-client 20 \
         --max-concurrent-requests 30 --max-held 2MiB --max-held-per-client 1MiB --max-quic-held 4MiB \
         --max-quic-held-per-client 3MiB --max-cached 0B --retry always --handshake-timeout 4s \
-        --header-timeout 5s --idle-timeout 6s --server-id 01 --no-certificate-compression --hidden"
+        --header-timeout 5s --idle-timeout 6s --max-body 7MB --server-id 01 --no-certificate-compression --hidden"
         .split_whitespace()
         .collect();
     let shown = success(dir.altway(["config", "show", "--"]).args(&options));
@@ -97,6 +97,7 @@ fn every_option_of_serve_has_its_key() {
         "handshake-timeout = \"4s\"",
         "header-timeout = \"5s\"",
         "idle-timeout = \"6s\"",
+        "max-body = \"7MB\"",
         "format = \"json\"",
     ] {
         assert!(

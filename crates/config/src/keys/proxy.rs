@@ -127,8 +127,8 @@ pub(super) const UPSTREAM_REQUESTS: Key = key(
 pub(super) const MAX_BODY: Key = key(
     "max-body",
     Form::Size,
-    "(none)",
-    "The longest content of a request; longer ones are answered 413, before the servers see them where the client says how long it is. Uploads of any length pass without it. With `proxy`.",
+    "(that of the site, else of [limits])",
+    "The longest content of a request; longer ones are answered 413, before the servers see them where the client says how long it is. With `proxy`.",
 );
 
 /// `timeouts` of a route.

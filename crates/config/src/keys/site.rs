@@ -55,6 +55,12 @@ pub const SITE: Section = Section {
             "Fields of all its responses. A list gives several of one name. The server's own, like Content-Length and Alt-Svc, can't be given.",
         ),
         key(
+            "max-body",
+            Form::Size,
+            "(that of [limits])",
+            "The longest content of a request that its routes with `proxy` pass on, where they say nothing else; longer ones are answered 413.",
+        ),
+        key(
             "hidden",
             Form::Switch,
             "false",

@@ -132,6 +132,7 @@ impl Limits {
             ("header-timeout", time(self.header_timeout)),
             ("idle-timeout", time(self.idle_timeout)),
             ("slowest", text(self.slowest)),
+            ("max-body", text(self.max_body)),
         ])
     }
 }
@@ -192,6 +193,7 @@ impl Site {
             ("policy", text(Some(&self.policy))),
             ("beacon", text(self.beacon.as_ref())),
             ("headers", headers(&self.headers)),
+            ("max-body", text(self.max_body)),
         ])
     }
 }

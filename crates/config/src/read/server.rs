@@ -277,6 +277,7 @@ impl Walk {
             header_timeout: self.time(table, "header-timeout"),
             idle_timeout: self.time(table, "idle-timeout"),
             slowest: self.parsed(table, "slowest"),
+            max_body: self.size(table, "max-body"),
         }
     }
 

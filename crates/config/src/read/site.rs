@@ -90,6 +90,7 @@ impl Walk {
             policy: self.policy(table).unwrap_or_default(),
             beacon: self.beacon(table),
             headers: self.headers(table),
+            max_body: self.size(table, "max-body"),
             routes: Vec::new(),
         };
         match table.get("certificate") {

@@ -2,8 +2,8 @@
 
 use crate::{Disk, folder};
 use altway_config::{
-    AcmeChallenge, Action, Coding, Config, Files, Issuer, LogFormat, NoFiles, OnTheFly,
-    PathPattern, Plan, Route, Secret, Security, Shown, Site, read,
+    AcmeChallenge, Action, Coding, Config, Files, Issuer, Limits, LogFormat, NoFiles, OnTheFly,
+    PathPattern, Plan, Proxy, Route, Secret, Security, Shown, Site, read,
 };
 use std::path::Path;
 
@@ -111,6 +111,28 @@ fn every_key_is_read() {
     // The site's, where the route says nothing.
     assert!(served.hidden);
     assert!(!files(&site.routes[3]).hidden);
+}
+
+#[test]
+fn of_the_limits_of_content_the_nearest_counts() {
+    let plan = whole();
+    let site = &plan.sites()[0];
+    let Action::Proxy(own) = &site.routes[2].action else {
+        panic!("{:?}", site.routes[2].action);
+    };
+    let other = Proxy::to(own.upstreams.clone());
+    let most = |site: &Site, proxy: &Proxy| {
+        let most = plan.config().limits.body_limit(site, proxy);
+        most.to_string()
+    };
+    assert_eq!(most(site, own), "10MB");
+    assert_eq!(most(site, &other), "100MB");
+    assert_eq!(most(&Site::default(), &other), "1GB");
+    let limits = Limits::default();
+    assert_eq!(
+        limits.body_limit(&Site::default(), &other),
+        Limits::MAX_BODY
+    );
 }
 
 #[test]

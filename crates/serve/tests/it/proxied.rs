@@ -13,7 +13,8 @@ use axum::response::IntoResponse;
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
 use http::{HeaderMap, Request, Response};
-use http_body_util::Full;
+use http_body::Frame;
+use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::convert::Infallible;
@@ -366,4 +367,79 @@ async fn a_client_that_vanishes_takes_its_websocket_behind_with_it() {
         gone.vanish(socket);
         soon(dropped.recv()).await.unwrap();
     }
+}
+
+/// An upstream in clear text, which reads all of a request and says how much that was.
+fn reader() -> Running {
+    let answer = async |request: Asked| {
+        let whole = axum::body::to_bytes(request.into_body(), usize::MAX).await;
+        whole.map_or_else(|_| "cut off".into(), |whole| whole.len().to_string())
+    };
+    Running::clear(|options| options.site = Site::service(Router::new().fallback(answer)))
+}
+
+/// One PUT of so many bytes, whose length the client says or not: the status.
+async fn put(server: &Running, protocol: &str, path: &str, (length, said): (usize, bool)) -> u16 {
+    let content = Bytes::from(vec![b'x'; length]);
+    let request = Request::put(format!("https://localhost{path}"));
+    if protocol == "h3" {
+        let request = request.body(content).unwrap();
+        let (_, head, _) = tokio::task::block_in_place(|| H3::connect(server).ask(request));
+        return head.status().as_u16();
+    }
+    let pieces = content.chunks(1_000).map(Bytes::copy_from_slice);
+    let pieces = pieces.map(|it| Ok::<_, Infallible>(Frame::data(it)));
+    let pieces: Vec<_> = pieces.collect();
+    let body = match said {
+        true => Full::new(content).boxed_unsync(),
+        false => StreamBody::new(futures_util::stream::iter(pieces)).boxed_unsync(),
+    };
+    let stream = server.connect_tls(&[protocol.as_bytes()]).await;
+    let response = match protocol {
+        "h2" => soon(h2(stream).await.send_request(request.body(body).unwrap())).await,
+        _ => {
+            let request = request.uri(path).header("host", "localhost");
+            soon(h1(stream).await.send_request(request.body(body).unwrap())).await
+        }
+    };
+    response.unwrap().status().as_u16()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn content_is_bounded_by_the_nearest_limit_and_what_is_longer_is_counted() {
+    let origin = reader();
+    let proxy = format!("proxy = \"http://{}\"", origin.address);
+    let folder = tempfile::tempdir().unwrap();
+    let upload = format!(
+        "upload = {{ folder = \"{}\", body = \"9KB\" }}",
+        folder.path().display()
+    );
+    let text = format!(
+        "[limits]\nmax-body = \"1KB\"\n\
+         [[site]]\ndefault = true\nmax-body = \"5KB\"\nroute = [\n\
+         {{ path = \"/large/*\", {proxy}, max-body = \"7KB\" }}, {{ path = \"/in/*\", {upload} }}, {{ {proxy} }}]\n"
+    );
+    let plan = read_config("test.toml", &text, &mut NoFiles);
+    let plan = plan.unwrap_or_else(|faults| panic!("{faults}"));
+    let server = Running::tls(|options| options.site = altway_site::site(&plan).unwrap());
+    let mut refused = 0;
+    for (number, protocol) in PROTOCOLS.into_iter().enumerate() {
+        let upload = format!("/in/{number}");
+        for (path, most, stored) in [
+            ("/a", 5_000, 200),
+            ("/large/a", 7_000, 200),
+            (upload.as_str(), 9_000, 201),
+        ] {
+            for said in [true, false] {
+                let longer = put(&server, protocol, path, (most + 1, said)).await;
+                assert_eq!(longer, 413, "{protocol} {path} {said}");
+                refused += 1;
+            }
+            let fits = put(&server, protocol, path, (most, true)).await;
+            assert_eq!(fits, stored, "{protocol} {path}");
+        }
+    }
+    let incidents = server.monitor().metrics().incidents;
+    let counted = incidents.contains(&("content limit", refused));
+    assert!(counted, "{refused}: {incidents:?}");
 }

@@ -92,6 +92,10 @@ pub(crate) struct Limits {
     /// 10s": a transfer that moves less in such a time is ended [default: 100 bytes a second over --idle-timeout].
     #[arg(long, value_name = "RATE", hide_short_help = true)]
     slowest: Option<LeastRate>,
+    /// Longest content of a request that is passed on to servers behind; longer ones are answered 413. Files read none
+    /// [default: 100GB].
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
+    max_body: Option<DataSize>,
 }
 
 impl Limits {
@@ -134,6 +138,7 @@ impl Limits {
             header_timeout: self.header_timeout,
             idle_timeout: self.idle_timeout,
             slowest: self.slowest,
+            max_body: self.max_body,
         })
     }
 }
@@ -384,6 +389,7 @@ mod tests {
             ("--max-held", mib(bounds.max_held_bytes as u64)),
             ("--max-quic-held", mib(bounds.max_quic_held_bytes)),
             ("--max-cached", mib(bounds.max_cached_bytes)),
+            ("--max-body", Config::MAX_BODY.to_string()),
             (
                 "--handshake-timeout",
                 duration::format(bounds.handshake_timeout),
@@ -445,6 +451,7 @@ mod tests {
             ("max-held", size(bounds.max_held_bytes as u64)),
             ("max-quic-held", size(bounds.max_quic_held_bytes)),
             ("max-cached", size(bounds.max_cached_bytes)),
+            ("max-body", size(Config::MAX_BODY.as_bytes())),
             ("retry", bounds.retry.to_string()),
             ("handshake-timeout", time(bounds.handshake_timeout)),
             ("header-timeout", time(bounds.header_timeout)),

@@ -10,7 +10,7 @@ use crate::config_file;
 use crate::printer::Printer;
 use altway_acme::Manager;
 use altway_admin::Reloaded;
-use altway_config::{Config, Plan, Site};
+use altway_config::{Config, Limits, Plan, Site};
 use altway_proxy::Statistics;
 use altway_serve::{Certificates, ReloadHandle};
 use anyhow::Result;
@@ -232,6 +232,9 @@ fn report(former: &Plan, new: &Plan) -> String {
     if former.config().acme != new.config().acme {
         lines.push("changed [acme]".into());
     }
+    if former.config().limits.max_body != new.config().limits.max_body {
+        lines.push("changed max-body of [limits]".into());
+    }
     if former.config().threads != new.config().threads {
         lines.push("not changed: threads; that takes a restart".into());
     }
@@ -260,6 +263,14 @@ fn name(site: &Site) -> String {
     }
 }
 
+/// The limits that hold for the process: `max-body` is of routes.
+fn of_process(limits: &Limits) -> Limits {
+    Limits {
+        max_body: None,
+        ..limits.clone()
+    }
+}
+
 /// The keys that are different and hold for the process.
 fn not_replaced(former: &Config, new: &Config) -> Vec<&'static str> {
     let policy = |config: &Config| {
@@ -280,7 +291,10 @@ fn not_replaced(former: &Config, new: &Config) -> Vec<&'static str> {
         ),
         ("[listen]", former.listen != new.listen),
         ("[transport]", former.transport != new.transport),
-        ("[limits]", former.limits != new.limits),
+        (
+            "[limits]",
+            of_process(&former.limits) != of_process(&new.limits),
+        ),
         ("[log]", former.log != new.log),
         (
             "the policy of the default site",
@@ -321,6 +335,20 @@ mod tests {
         assert_eq!(
             report(&new, &new),
             "nothing in the configuration has changed\n"
+        );
+        let limits = |limits: &str| {
+            plan(&format!(
+                "[limits]\n{limits}[[site]]\ndefault = true\n{SITE}"
+            ))
+        };
+        assert_eq!(
+            report(&limits(""), &limits("max-body = \"1MB\"\n")),
+            "changed max-body of [limits]\n"
+        );
+        let kept = report(&limits(""), &limits("max-held = \"1MB\"\n"));
+        assert!(
+            kept.starts_with("not changed in place: [limits];"),
+            "{kept}"
         );
     }
 
