@@ -1,9 +1,13 @@
-//! Keys of session tickets that several servers share, so that a client may resume at one what it began at another
-//! (RFC 8446 section 2.2, RFC 5077 section 4).
+//! Keys of session tickets (RFC 8446 section 2.2, RFC 5077 section 4): those that several servers share, so that a client
+//! may resume at one what it began at another, and, in [`rotating`], the server's own.
 //!
 //! A ticket is the name of its key, a salt, and the session, encrypted by AES-256-GCM under a key that HKDF-SHA256
-//! derives from the shared one and the salt: each ticket has a key of its own, so that no nonce can come twice
+//! derives from that key and the salt: each ticket has a key of its own, so that no nonce can come twice
 //! however many servers make tickets, and for however long.
+
+mod rotating;
+
+pub(crate) use rotating::Rotating;
 
 use crate::Error;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
@@ -21,7 +25,7 @@ const MAX_BYTES: u64 = 1 << 10;
 const NAME_BYTES: usize = 16;
 const SALT_BYTES: usize = 32;
 
-/// The life of a ticket in seconds: twelve hours, as with keys of the server's own.
+/// The life of a ticket in seconds: twelve hours.
 const LIFETIME: u32 = 12 * 60 * 60;
 
 /// Keys of session tickets: the first encrypts, all decrypt. Clones share them.
@@ -58,27 +62,11 @@ impl TicketKeys {
     }
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
-        let key = self.0.first()?;
-        let mut salt = [0; SALT_BYTES];
-        aws_lc_rs::rand::fill(&mut salt).ok()?;
-        let mut content = plain.to_vec();
-        let aead = key.aead(&salt)?;
-        aead.seal_in_place_append_tag(nonce(), Aad::from(key.name), &mut content)
-            .ok()?;
-        Some([&key.name[..], &salt, &content].concat())
+        self.0.first()?.encrypt(plain)
     }
 
     fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
-        let (name, rest) = ticket.split_first_chunk::<NAME_BYTES>()?;
-        let (salt, content) = rest.split_first_chunk::<SALT_BYTES>()?;
-        // A name is no secret: every ticket of the key has it.
-        let key = self.0.iter().find(|key| key.name == *name)?;
-        let mut content = content.to_vec();
-        let aead = key.aead(salt)?;
-        let plain = aead.open_in_place(nonce(), Aad::from(key.name), &mut content);
-        let length = plain.ok()?.len();
-        content.truncate(length);
-        Some(content)
+        self.0.iter().find_map(|key| key.decrypt(ticket))
     }
 }
 
@@ -116,6 +104,32 @@ impl TicketKey {
             .fill(&mut name)
             .ok()?;
         Some(Self { name, secret })
+    }
+
+    fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        let mut salt = [0; SALT_BYTES];
+        aws_lc_rs::rand::fill(&mut salt).ok()?;
+        let mut content = plain.to_vec();
+        let aead = self.aead(&salt)?;
+        aead.seal_in_place_append_tag(nonce(), Aad::from(self.name), &mut content)
+            .ok()?;
+        Some([&self.name[..], &salt, &content].concat())
+    }
+
+    /// `None`: the ticket is another key's, or none.
+    fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
+        let (name, rest) = ticket.split_first_chunk::<NAME_BYTES>()?;
+        let (salt, content) = rest.split_first_chunk::<SALT_BYTES>()?;
+        // A name is no secret: every ticket of the key has it.
+        if self.name != *name {
+            return None;
+        }
+        let mut content = content.to_vec();
+        let aead = self.aead(salt)?;
+        let plain = aead.open_in_place(nonce(), Aad::from(self.name), &mut content);
+        let length = plain.ok()?.len();
+        content.truncate(length);
+        Some(content)
     }
 
     /// The key of the ticket that has this salt.

@@ -7,13 +7,14 @@ use crate::client_auth::Verifier;
 use crate::key_log::ForTls;
 use crate::reload::InUse;
 use crate::sessions::Sessions;
-use crate::ticket_keys::{self, TicketKeys};
+use crate::ticket_keys::{self, Rotating, TicketKeys};
 use crate::{Certificates, Challenges, Error, KeyLog, Protocols};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::ProducesTickets;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ServerConfig, SupportedProtocolVersion};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Protocols on TCP in the server's order (RFC 7301).
 fn alpn_tcp(protocols: Protocols) -> Vec<Vec<u8>> {
@@ -96,7 +97,7 @@ pub(crate) fn configs(certificates: Certificates, choices: &Choices<'_>) -> Resu
     let ticketer: Arc<dyn ProducesTickets> = match &ticket_keys {
         Some(keys) => Arc::new(keys.clone()),
         // Keys change every six hours and are forgotten after twelve.
-        None => aws_lc_rs::Ticketer::new().map_err(Error::tls)?,
+        None => Arc::new(Rotating::new(Instant::now)?),
     };
     let mut tcp = config(&certificates, &[&TLS13, &TLS12])?;
     tcp.alpn_protocols = alpn_tcp(choices.protocols);

@@ -319,3 +319,50 @@ impl Drop for KeptAlive {
         let _ = self.client.wait();
     }
 }
+
+/// A server by `altway.toml` with this admin socket.
+fn configured(dir: &Dir, admin: &str) -> Serving {
+    let mut command = dir.altway(["serve", "--config", "altway.toml", "--json"]);
+    command.args(["--admin", admin]).stderr(Stdio::null());
+    let serving = Serving::spawn(dir, command);
+    eventually("the admin socket is there", || {
+        dir.path().join(admin).exists()
+    });
+    serving
+}
+
+/// TLS 1.2, whose ticket comes with the handshake: nothing has to be asked for.
+#[test]
+fn a_shared_ticket_key_resumes_at_another_server_until_another_one_is_read_from_its_file() {
+    let Some(dir) = site() else { return };
+    let keep = |seed: u8| dir.file("ticket.key", [seed; 48]);
+    keep(1);
+    let config = "threads = 1\nticket-keys = [\"ticket.key\"]\n[listen]\nhttps = [\"127.0.0.1:0\"]\n\
+                  [[site]]\ndefault = true\nroute = [{ files = \"site\" }]\n";
+    dir.file("altway.toml", config);
+    let (one, other) = (configured(&dir, "one"), configured(&dir, "other"));
+    let session = dir.path().join("session").display().to_string();
+    let begin = |at: &Serving| {
+        let said = seen(at, &format!("-tls1_2 -sess_out {session}"));
+        assert!(said.contains("New, TLSv1.2"), "{said}");
+    };
+    let resumes = |at: &Serving| {
+        let said = seen(at, &format!("-tls1_2 -sess_in {session}"));
+        let is_resumed = said.contains("Reused, TLSv1.2");
+        assert!(is_resumed || said.contains("New, TLSv1.2"), "{said}");
+        is_resumed
+    };
+    let reload = |admin| success(&mut dir.altway(["reload", "--admin", admin]));
+    begin(&one);
+    assert!(resumes(&one) && resumes(&other));
+    keep(2);
+    assert!(resumes(&one), "the file is not read by itself");
+    let said = reload("one");
+    assert!(said.contains("read 1 key of session tickets\n"), "{said}");
+    assert!(!resumes(&one), "the key is gone");
+    assert!(resumes(&other));
+    begin(&one);
+    assert!(!resumes(&other), "it has not the new key yet");
+    reload("other");
+    assert!(resumes(&other));
+}

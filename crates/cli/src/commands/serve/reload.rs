@@ -189,7 +189,9 @@ impl Reloading {
             self.server.replace_ticket_keys(keys);
         }
         let report = match self.file {
-            Some(_) => report(current, &plan) + &read_again(count),
+            Some(_) => {
+                report(current, &plan) + &read_again(count) + &keys_read_again(current, &plan)
+            }
             None => read_again_by_options(count).into(),
         };
         Ok((plan, stamps, report))
@@ -202,6 +204,18 @@ fn read_again(count: Option<usize>) -> String {
         Some(1) => "read 1 certificate\n".into(),
         Some(count) => format!("read {count} certificates\n"),
         None => String::new(),
+    }
+}
+
+/// The keys of session tickets that were read; none where the server began with its own, and keeps to them.
+fn keys_read_again(former: &Plan, new: &Plan) -> String {
+    let keys = &new.config().ticket_keys;
+    if keys.is_empty() || former.config().ticket_keys.is_empty() {
+        return String::new();
+    }
+    match keys.len() {
+        1 => "read 1 key of session tickets\n".into(),
+        count => format!("read {count} keys of session tickets\n"),
     }
 }
 
