@@ -194,13 +194,20 @@ fn is_at(address: SocketAddr, bind: Bind, port: u16) -> bool {
 }
 
 /// Leaves the further addresses that are wanted, in their order: those that were handed over, and what they lack bound
-/// anew. Others are closed, and end for their clients with the process that had them.
+/// anew. Others are closed, and end for their clients with the process that had them. What one entry names by its port is
+/// not taken for another's that has any.
 ///
 /// # Errors
 /// An address that was not handed over can't be had.
 fn arrange(bound: &mut Bound, request: &Request) -> Result<(), Error> {
     let mut offered = std::mem::take(&mut bound.further);
-    for wanted in &request.further {
+    let (any, named): (Vec<_>, Vec<_>) = request
+        .further
+        .iter()
+        .enumerate()
+        .partition(|(_, wanted)| wanted.port == 0);
+    let mut arranged = Vec::new();
+    for (place, wanted) in named.into_iter().chain(any) {
         let is_it = |it: &Further| is_at(it.address, wanted.bind, wanted.port);
         let mut further = match offered.iter().position(is_it) {
             Some(place) => offered.swap_remove(place),
@@ -213,8 +220,11 @@ fn arrange(bound: &mut Bound, request: &Request) -> Result<(), Error> {
             true => {}
             false => further.udp.clear(),
         }
-        bound.further.push(further);
+        arranged.push((place, further));
     }
+    arranged.sort_by_key(|(place, _)| *place);
+    let in_order = arranged.into_iter().map(|(_, further)| further);
+    bound.further = in_order.collect();
     Ok(())
 }
 
@@ -322,6 +332,30 @@ mod tests {
             formers: Vec::new(),
             secrets: Secrets::random().unwrap(),
         }
+    }
+
+    #[test]
+    fn an_address_that_is_named_by_its_port_is_not_taken_for_one_with_any() {
+        let bind = Bind::Address([127, 0, 0, 1].into());
+        let at = |port| listen::ListenerRequest {
+            bind,
+            port,
+            with_udp: false,
+        };
+        let mut request = request();
+        (request.bind, request.port, request.with_udp) = (bind, 0, false);
+        request.further = vec![at(0), at(0)];
+        let mut bound = listen::listen(&request).unwrap();
+        let ports = |bound: &Bound| -> Vec<_> {
+            bound.further.iter().map(|it| it.address.port()).collect()
+        };
+        let before = ports(&bound);
+        // The first address is what an entry with any port would take.
+        request.further = vec![at(0), at(before[0]), at(0)];
+        arrange(&mut bound, &request).unwrap();
+        let after = ports(&bound);
+        assert_eq!(after[..2], [before[1], before[0]]);
+        assert!(!before.contains(&after[2]), "a new one");
     }
 
     fn differs(change: impl FnOnce(&mut Request)) -> Option<String> {
