@@ -1,10 +1,13 @@
 //! The page of the admin socket as an operator opens it: in a browser, light and dark, on a desk and on a phone.
+//!
+//! With `ALTWAY_TEST_SCREENSHOTS=FOLDER` pictures of it are left there, for people to look at.
 
 use crate::common::{Dir, Serving, eventually, installed, success};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// What the page shows once it has asked the server twice: text of its parts, and how it is laid out.
@@ -13,7 +16,7 @@ const LOOK: &str = r##"(async () => {
   for (let step = 0; step < 100 && (text("state") !== "live" || !document.querySelector("#chart polyline")); step += 1) {
     await new Promise((go) => setTimeout(go, 100));
   }
-  const ids = ["state", "what", "tiles", "protocols", "pages", "latest", "arrivals", "sites", "offers", "classes", "certificates", "reload"];
+  const ids = ["state", "what", "tiles", "protocols", "pages", "latest", "arrivals", "sites", "offers", "classes", "handshakes", "certificates", "reload"];
   const style = getComputedStyle(document.body);
   return {
     texts: Object.fromEntries(ids.map((id) => [id, text(id)])),
@@ -103,6 +106,24 @@ impl Browser {
         while self.message()["method"] != "Page.loadEventFired" {}
     }
 
+    /// Writes a picture of the whole page to a file.
+    fn picture(&mut self, file: &Path) {
+        let layout = self.call("Page.getLayoutMetrics", &json!({}));
+        let size = &layout["cssContentSize"];
+        let clip =
+            json!({"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1});
+        let whole = json!({"format": "png", "captureBeyondViewport": true, "clip": clip});
+        let picture = self.call("Page.captureScreenshot", &whole);
+        let mut decode = Command::new("base64");
+        decode.arg("-d").stdin(Stdio::piped());
+        let mut decode = decode.stdout(File::create(file).unwrap()).spawn().unwrap();
+        let text = picture["data"].as_str().unwrap();
+        let mut stdin = decode.stdin.take().unwrap();
+        stdin.write_all(text.as_bytes()).unwrap();
+        drop(stdin);
+        assert!(decode.wait().unwrap().success());
+    }
+
     fn message(&mut self) -> Value {
         let mut bytes = Vec::new();
         self.from.read_until(0, &mut bytes).unwrap();
@@ -183,6 +204,10 @@ fn the_page_fills_with_figures_in_light_and_dark_on_a_desk_and_on_a_phone() {
     for size in [(1280, 900), (390, 844)] {
         for scheme in ["light", "dark"] {
             let seen = browser.look(&url, size, scheme);
+            if let Some(folder) = std::env::var_os("ALTWAY_TEST_SCREENSHOTS") {
+                let name = format!("admin-{}-{scheme}.png", size.0);
+                browser.picture(&Path::new(&folder).join(name));
+            }
             let texts = &seen["texts"];
             let has = |part: &str, what: &str| {
                 let text = texts[part].as_str().unwrap();
@@ -201,6 +226,7 @@ fn the_page_fills_with_figures_in_light_and_dark_on_a_desk_and_on_a_phone() {
             has("sites", "other names");
             has("offers", "h2");
             has("classes", "altway-other");
+            has("handshakes", "completed");
             has("certificates", "localhost");
             has("reload", "None since the server began.");
             for broken in ["NaN", "undefined", "Infinity"] {
