@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The documents with commands of altway's.
-fn documents() -> Vec<PathBuf> {
+pub(crate) fn documents() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut found = vec![root.join("README.md"), root.join("docker/README.md")];
     for folder in ["docs", "docs/guide", "docs/lab"] {
@@ -21,13 +21,14 @@ fn documents() -> Vec<PathBuf> {
 }
 
 /// A part of a page between fences: its language, and its lines.
-struct Block {
-    language: String,
-    lines: Vec<String>,
+#[derive(Clone)]
+pub(crate) struct Block {
+    pub(crate) language: String,
+    pub(crate) lines: Vec<String>,
 }
 
 /// The parts of a page between fences; a line that ends with a backslash goes on in the next.
-fn blocks(page: &str) -> Vec<Block> {
+pub(crate) fn blocks(page: &str) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     let mut is_open = false;
     let page = page.replace("\\\n", " ");
@@ -49,15 +50,19 @@ fn blocks(page: &str) -> Vec<Block> {
     blocks
 }
 
-/// The commands of a line of a shell: what a prompt, a pipe or a condition begins.
-fn commands(block: &Block) -> Vec<String> {
+/// The lines of a shell in a block, without prompts.
+pub(crate) fn typed(block: &Block) -> impl Iterator<Item = &str> {
     let is_shell = ["console", "sh", "bash"].contains(&block.language.as_str());
-    let lines = block.lines.iter().filter(|_| is_shell);
-    let typed = lines.filter_map(|line| match block.language.as_str() {
+    let lines = block.lines.iter().filter(move |_| is_shell);
+    lines.filter_map(move |line| match block.language.as_str() {
         "console" => line.strip_prefix("$ ").or_else(|| line.strip_prefix("# ")),
         _ => Some(line.as_str()),
-    });
-    let parts = typed.flat_map(|line| line.split(['|', ';', '&', '>']));
+    })
+}
+
+/// The commands of a line of a shell: what a prompt, a pipe or a condition begins.
+fn commands(block: &Block) -> Vec<String> {
+    let parts = typed(block).flat_map(|line| line.split(['|', ';', '&', '>']));
     parts.map(|it| it.trim().to_owned()).collect()
 }
 

@@ -54,6 +54,7 @@ mod report_page;
 mod rounds;
 mod service_manager;
 mod sites;
+mod snippets;
 mod takeover;
 mod topologies;
 mod udp;
