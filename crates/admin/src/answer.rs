@@ -209,7 +209,7 @@ impl Admin {
     }
 }
 
-/// Whom `/explain` is asked of.
+/// Client and host that `/explain` is asked about.
 struct Asked {
     address: IpAddr,
     class: Option<ClientClass>,

@@ -69,26 +69,26 @@ impl Attack {
         }
     }
 
-    /// The same attack in full only.
+    /// Restricts the attack to full runs.
     pub(crate) const fn only_in_full(mut self) -> Self {
         self.quick = false;
         self
     }
 
-    /// The same attack against another server.
+    /// Sets another server to attack.
     pub(crate) const fn against(mut self, setup: fn(Scale) -> Setup) -> Self {
         self.setup = setup;
         self
     }
 
-    /// The same attack against a server in clear text, with a bystander to match.
+    /// Has the attack made against a server in clear text, with a bystander to match.
     pub(crate) const fn in_clear_text(mut self) -> Self {
         self.setup = |_| Setup::with(&["--h2c"]);
         self.bystander = &[Protocol::H1Clear];
         self
     }
 
-    /// The same attack, with further checks once the bystander has stopped.
+    /// Adds further checks once the bystander has stopped.
     pub(crate) const fn then(
         mut self,
         afterwards: fn(&mut Arena<'_>) -> anyhow::Result<()>,
@@ -103,7 +103,7 @@ impl Attack {
         self
     }
 
-    /// The same attack, with another bound of memory in MiB.
+    /// Sets another bound of memory, in MiB.
     pub(crate) const fn within(mut self, mebibytes: u64) -> Self {
         self.memory = mebibytes << 20;
         self

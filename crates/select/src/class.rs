@@ -1,13 +1,13 @@
 //! The class of a client: which HTTP/3 implementation it has, and on what kind of machine.
 //!
-//! What a client can receive over QUIC depends on its own program and machine more than on its path, and a
+//! A client's rate over QUIC depends on its own program and machine more than on its path, and a
 //! class of clients is known after a day where a single client is not. A client that lies about its class
 //! buys itself nothing but the wrong first guess.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// As many bytes of each field are looked at.
+/// Bytes of each field that are looked at.
 const MAX_FIELD: usize = 512;
 
 /// An implementation of HTTP/3, by its family.

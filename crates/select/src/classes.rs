@@ -10,7 +10,7 @@ const HALF_LIFE: f64 = 6.0;
 const HALF_LIFE_ALARMED: f64 = 1.5;
 const ALARM_DAYS: u16 = 7;
 
-/// Until so many networks have voted, a limit stays within a factor of its prior.
+/// Number of networks that must have voted before a limit may leave a factor around its prior.
 const QUORUM: u32 = 30;
 const BEFORE_QUORUM: f64 = 1.5;
 

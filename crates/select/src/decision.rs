@@ -37,7 +37,7 @@ pub struct Decision {
     pub offer: Offer,
     /// The response's `Alt-Svc` field.
     pub alt_svc: AltSvc,
-    /// Why.
+    /// Reason for the decision.
     pub reason: Reason,
     /// Probability with which this offer was chosen, for estimates from logs: below 1 where a hold-out could
     /// have chosen otherwise.
@@ -76,7 +76,7 @@ pub struct Prediction {
     pub is_measured: bool,
 }
 
-/// Why a decision was taken, with the numbers it rests on. Displays as one clause.
+/// Reason for which a decision was taken, with the numbers it rests on. Displays as one clause.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Reason {

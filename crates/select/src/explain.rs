@@ -1,4 +1,4 @@
-//! Why a client is told what it is told: for `altway explain`.
+//! Explanations of decisions, for `altway explain`.
 
 use crate::decision::{Decision, Offer};
 use crate::observation::Transport;

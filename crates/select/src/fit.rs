@@ -1,6 +1,6 @@
 //! A surface fitted to measured times: least squares of its own form, with what the measurements leave open.
 //!
-//! Of each cell, ln T2 and ln(T3/T2) are predicted; the coefficients are those with the least sum of squares, in
+//! For each cell, ln T2 and ln(T3/T2) are predicted; the coefficients are those with the least sum of squares, in
 //! which a far-off cell counts as its distance and not as its square (Huber 1964). Coefficients that the cells
 //! don't determine are named instead of made up, unless the caller keeps them. How well the surface does where
 //! nobody measured is tried by leaving a part of the cells out at a time.
@@ -161,7 +161,7 @@ pub fn fit(
     })
 }
 
-/// With four digits of each coefficient: more than any fit knows.
+/// Rounds each coefficient to four digits: more than any fit knows.
 fn rounded(mut surface: Surface, free: &[Place]) -> Surface {
     for place in free {
         place.round(&mut surface);
@@ -229,7 +229,7 @@ impl Problem<'_> {
         (at(&point), normal)
     }
 
-    /// Both residuals of each cell, by their weights.
+    /// Returns both residuals of each cell, weighted.
     fn scaled_residuals(&self, surface: &Surface) -> Vec<f64> {
         let residuals = residuals(surface, self.cells);
         let both = self

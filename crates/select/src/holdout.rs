@@ -12,7 +12,7 @@ pub(crate) const NEEDED: f64 = 6_950.0;
 /// Least and largest share of clients.
 const SHARES: (f64, f64) = (0.002, 0.05);
 
-/// No client is held where one of the protocols is better by more.
+/// Difference of the protocols above which no client is held.
 pub(crate) const MOST_HARM: f64 = 0.10;
 
 /// Share of clients that are held, by the visits of the week before; the largest where they aren't known.

@@ -23,7 +23,7 @@ const MAX_RATES: u8 = 7;
 /// A browser opens several connections at once: those within this time of the first are one visit.
 const VISIT: Duration = Duration::from_secs(30);
 
-/// From so many offers on that a new visit followed, arrivals below a third say that UDP is blocked.
+/// Number of offers that a new visit followed from which on arrivals below a third say that UDP is blocked.
 const ENOUGH_OFFERS: u8 = 3;
 
 /// Offers above which offers and arrivals are halved, so that a network that begins to block is noticed.
@@ -77,7 +77,7 @@ const PAGE_UNIT: f64 = 8.0;
 const LOST_UNIT: f64 = 16.0;
 
 impl Known {
-    /// Everything fades up to `now`.
+    /// Fades every value up to `now`.
     pub(crate) fn fade(&mut self, now: UnixTime) {
         let day = now.day();
         if self.day == 0 {

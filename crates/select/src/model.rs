@@ -101,7 +101,7 @@ impl Context<'_> {
 pub struct Judgement {
     /// True if HTTP/3 suits the client.
     pub http3: bool,
-    /// Why.
+    /// Reason for the judgement.
     pub reason: Reason,
     /// Predicted times, if the model predicts.
     pub prediction: Option<Prediction>,

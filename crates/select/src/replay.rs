@@ -11,7 +11,7 @@
 //!   is who was told, not who came (intention to treat).
 //! - What is predicted for a page rests on the evidence of the assignment, for later evidence would be of its doing.
 //!
-//! What is made of the trials is left to `altway-stats`.
+//! Left to `altway-stats`: estimates from the trials.
 
 use crate::entry::{LoggedPage, LoggedProtocol, LoggedStart, SelectionEntry};
 use crate::mix::Mix;

@@ -237,7 +237,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Everything that can be done without waiting.
+    /// Does everything that can be done without waiting.
     fn turn(&mut self) -> io::Result<Progress> {
         let now = Instant::now();
         self.receive(now)?;

@@ -66,13 +66,13 @@ use write_ahead::{Buffering, Counting, KERNEL_UNSENT_BYTES, TLS_BUFFER_BYTES, Wr
 /// The most bytes of a request's head that hyper takes; twice what the service answers.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 
-/// How long a connection that was asked to end may stay silent before it is dropped.
+/// Time that a connection that was asked to end may stay silent before it is dropped.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// The same for one that has to make room for others.
+/// Time that a connection may stay silent that has to make room for others.
 const EVICTED_LINGER: Duration = Duration::from_millis(500);
 
-/// What every connection of a worker uses.
+/// State that every connection of a worker uses.
 struct Context {
     setup: Arc<Setup>,
     listener: ListenerConfig,
@@ -88,7 +88,7 @@ struct Context {
     file_turns: Rc<Turns>,
 }
 
-/// Who is at the other end.
+/// The client at the other end.
 struct Client {
     address: SocketAddr,
     /// The address of this server that it has come to.
@@ -96,7 +96,7 @@ struct Client {
     stream: Rc<TcpStream>,
     admitted: Rc<Admitted>,
     probe: Rc<TcpPathSampler>,
-    /// What it has shown in its handshake, where clients are asked for certificates.
+    /// Name and certificates that it has shown in its handshake, where clients are asked for certificates.
     presented: OnceCell<Rc<Presented>>,
 }
 
@@ -303,7 +303,7 @@ impl Context {
         Activity::new(least)
     }
 
-    /// Whether clients are given HTTP/2, or HTTP/1.1.
+    /// Returns true if clients are given HTTP/2 (`http2`), or HTTP/1.1.
     fn speaks(&self, http2: bool) -> bool {
         let protocols = self.listener.protocols;
         if http2 {
@@ -542,7 +542,7 @@ impl Context {
     }
 }
 
-/// What `beginning` gives; `None` when the connection has to make room for others meanwhile.
+/// Awaits `beginning`; gives `None` when the connection has to make room for others meanwhile.
 async fn unless_evicted<T>(client: &Client, beginning: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;

@@ -1,6 +1,6 @@
 //! A population of clients, their browsers' `Alt-Svc` caches and a policy, in virtual time.
 //!
-//! Whether a way to choose protocols is any good shows over weeks and thousands of clients: offers outlive
+//! The worth of a way to choose protocols shows over weeks and thousands of clients: offers outlive
 //! visits, networks differ, browsers change. So its bars are held here: [`run`] lets a [`Population`] load
 //! pages from a server with a [`Policy`], and the [`Outcome`] says what that cost beside the better protocol
 //! of each page. All policies meet the same world: same seed, same visits, same noise.

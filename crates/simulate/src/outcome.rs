@@ -17,7 +17,7 @@ pub(crate) struct Paid {
     pub(crate) h2: f64,
     pub(crate) h3: f64,
     pub(crate) on_h3: bool,
-    /// To HTTP/3, within the page.
+    /// True if it moved to HTTP/3 within the page.
     pub(crate) moved: bool,
     pub(crate) warm: bool,
     pub(crate) bytes: f64,

@@ -21,7 +21,7 @@ pub struct Ask<'a> {
     pub user_agent: &'a str,
     /// True if it came over HTTP/3.
     pub over_h3: bool,
-    /// On a connection that was open already.
+    /// True on a connection that was open already.
     pub warm: bool,
     /// Least RTT of the connection, seconds.
     pub rtt: f64,
@@ -43,7 +43,7 @@ pub struct Seen<'a> {
     pub page: Page,
     /// True if the first request came in early data (RFC 8446 section 2.3).
     pub early: bool,
-    /// All of it came over the protocol that it began with.
+    /// True if all of it came over the protocol that it began with.
     pub pure: bool,
     /// The client opened a connection over HTTP/3 that was offered with this page.
     pub arrived: bool,

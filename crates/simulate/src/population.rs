@@ -86,7 +86,7 @@ pub struct Population {
     pub browsers_change: Option<u32>,
     /// Days after which a client at home gets another address: IPv6 prefixes that change; `None`: never.
     pub address_life: Option<u32>,
-    /// Same seed, same world.
+    /// Seed: the same one gives the same clients, visits and noise.
     pub seed: u64,
 }
 

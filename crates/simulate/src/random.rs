@@ -31,7 +31,7 @@ impl Random {
         low + (high - low) * self.share()
     }
 
-    /// Between `low` and `high`, each order of magnitude as likely.
+    /// Draws a value between `low` and `high`, each order of magnitude as likely.
     pub(crate) fn magnitude(&mut self, low: f64, high: f64) -> f64 {
         self.between(low.ln(), high.ln()).exp()
     }

@@ -17,7 +17,7 @@ const MAX_PAGES: u32 = 6;
 pub(crate) struct Visit {
     pub(crate) client: u32,
     pub(crate) browser: Browser,
-    /// As the server can tell it.
+    /// True if nothing tells the server what the browser is.
     pub(crate) unreadable: bool,
     pub(crate) hostile: bool,
     pub(crate) address: IpAddr,
@@ -33,7 +33,7 @@ pub(crate) struct Visit {
 pub(crate) struct Load {
     pub(crate) at: f64,
     pub(crate) page: Page,
-    /// On a connection that is open already.
+    /// True on a connection that is open already.
     pub(crate) warm: bool,
     /// Over HTTP/3 its first request comes in early data.
     pub(crate) early: bool,

@@ -15,7 +15,7 @@ use std::process::Command;
 pub(super) struct Response {
     /// 0: there was none.
     pub(super) status: u16,
-    /// By names in lower case; several lines of one name joined by commas.
+    /// Fields by names in lower case; several lines of one name joined by commas.
     pub(super) fields: BTreeMap<String, String>,
     pub(super) content: Vec<u8>,
 }

@@ -117,7 +117,7 @@ fn values(differences: &[Difference], value: impl Fn(&Difference) -> String) -> 
     shown.join("; ") + if rest { " …" } else { "" }
 }
 
-/// As a cell of a table.
+/// Formats a value as a cell of a table.
 fn escaped(text: &str) -> String {
     text.replace('|', "\\|")
 }

@@ -59,7 +59,7 @@ impl Protocol {
     }
 }
 
-/// What `--json` prints beside the requests.
+/// The output of `--json` beside the requests.
 #[derive(Debug, Deserialize)]
 struct Output {
     summary: Summary,

@@ -1,4 +1,4 @@
-//! What every bench can be told, and what those of HTTP/2.
+//! Options that every bench takes, and those of the benches of HTTP/2.
 
 use super::contender::Contender;
 use super::workload::Transport;
@@ -125,7 +125,7 @@ where
         .map(|name| T::from_str(&name, true).expect("the parser takes no other name"))
 }
 
-/// What was chosen, or all when nothing was.
+/// Returns what was chosen, or all when nothing was.
 pub(crate) fn chosen_or_all<T: Clone>(chosen: &[T], all: &[T]) -> Vec<T> {
     if chosen.is_empty() { all } else { chosen }.to_vec()
 }

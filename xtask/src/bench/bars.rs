@@ -73,7 +73,7 @@ pub(crate) struct OwnBar {
 pub(crate) enum Figure {
     /// Resident memory, MB (10⁶ bytes); of idle connections for 10,000 of them.
     MemoryMb,
-    /// What an idle connection adds to the resident memory, KB (10³ bytes).
+    /// Resident memory that an idle connection adds, KB (10³ bytes).
     ConnectionKb,
     /// Datagrams that found the server's socket full.
     DatagramsLost,

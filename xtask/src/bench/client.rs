@@ -13,20 +13,20 @@ use super::workload::{Load, Transport};
 use super::{altway_load, h2load};
 use anyhow::Result;
 
-/// What a client saw of a round.
+/// A round as a client saw it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) seconds: f64,
     pub(crate) body_bytes: u64,
-    /// From a request to the end of its answer, microseconds: the mean, and the longest.
+    /// Time from a request to the end of its answer, microseconds: the mean, and the longest.
     pub(crate) latency_mean_us: f64,
     pub(crate) latency_max_us: f64,
     /// Median and 99th percentile. `None`: the client doesn't tell.
     pub(crate) latency_p50_us: Option<f64>,
     pub(crate) latency_p99_us: Option<f64>,
-    /// What was negotiated; empty in clear text, and where the client doesn't tell.
+    /// Negotiated version and cipher; empty in clear text, and where the client doesn't tell.
     pub(crate) tls: String,
-    /// Why the round doesn't count; `None` when it does.
+    /// Reason for which the round doesn't count; `None` when it does.
     pub(crate) fault: Option<String>,
 }
 

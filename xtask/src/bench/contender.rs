@@ -59,15 +59,15 @@ pub(crate) enum Contender {
     Direct,
 }
 
-/// What a server is started with.
+/// Settings that a server is started with.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Setting<'a> {
     pub(crate) site: &'a Site,
     /// An empty folder of its own, for settings and logs.
     pub(crate) folder: &'a Path,
-    /// Where the project's own programs were built.
+    /// Folder in which the project's own programs were built.
     pub(crate) programs: &'a Path,
-    /// To listen on.
+    /// Address to listen on.
     pub(crate) address: SocketAddrV4,
     pub(crate) workers: usize,
     pub(crate) transport: Transport,
@@ -111,7 +111,7 @@ impl Contender {
         }
     }
 
-    /// Where the program is; `None` when it is not installed. Debian keeps nginx where only root
+    /// Path of the program; `None` when it is not installed. Debian keeps nginx where only root
     /// looks.
     pub(crate) fn program(self, programs: &Path) -> Option<PathBuf> {
         match self {
@@ -137,7 +137,7 @@ impl Contender {
         self == Self::Direct
     }
 
-    /// Whether it is altway with another setting: what matters is what that costs altway.
+    /// Returns true if it is altway with another setting: what matters is what that costs altway.
     pub(crate) fn is_variant(self) -> bool {
         matches!(self, Self::AltwayLog | Self::AltwayRoundRobin) || self.sites().is_some()
     }
@@ -151,7 +151,7 @@ impl Contender {
         }
     }
 
-    /// Whether it takes part in `cell`: what a log costs is asked of one workload alone, and HTTP/2 is
+    /// Returns true if it takes part in `cell`: what a log costs is asked of one workload alone, and HTTP/2 is
     /// set beside HTTP/3 in bulk.
     pub(crate) fn takes_part_in(self, cell: Cell) -> bool {
         match self {
@@ -165,7 +165,7 @@ impl Contender {
         }
     }
 
-    /// How it is asked in `cell`.
+    /// Transport over which it is asked in `cell`.
     pub(crate) fn transport_in(self, cell: Cell) -> Transport {
         match (self, cell.transport) {
             (Self::AltwayH2 | Self::Nghttpd, Transport::H3) => Transport::Tls,
@@ -316,7 +316,7 @@ fn quic_go(command: &mut Command, setting: &Setting) {
     go_runtime(command, setting);
 }
 
-/// As many threads at work as the others have workers, and nothing from or into somebody's home.
+/// Environment with as many threads at work as the others have workers, and nothing from or into somebody's home.
 fn go_runtime(command: &mut Command, setting: &Setting) {
     command.env("GOMAXPROCS", setting.workers.to_string());
     for name in ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"] {

@@ -21,7 +21,7 @@ use std::time::Duration;
 /// A warm-up has this fraction of a round's requests.
 const WARM_UP_DIVISOR: u64 = 10;
 
-/// From the client's end until the server's CPU time is read, so that closing the connections
+/// Time from the client's end until the server's CPU time is read, so that closing the connections
 /// counts with the round.
 const SETTLE: Duration = Duration::from_millis(50);
 
@@ -31,7 +31,7 @@ const QUIC_SETTLE: Duration = Duration::from_millis(500);
 /// Descriptors of a connection in the client: a socket, and over HTTP/3 a timer.
 const DESCRIPTORS: u64 = 2;
 
-/// What is measured.
+/// The workloads, servers and rounds that are measured.
 #[derive(Debug, Clone)]
 pub(crate) struct Experiment {
     pub(crate) cells: Vec<Cell>,
@@ -44,7 +44,7 @@ pub(crate) struct Experiment {
     pub(crate) file_limit: u64,
     /// Cores that may be used.
     pub(crate) cores: Vec<usize>,
-    /// Whether to look, after each round, at how a server's workers share as many connections.
+    /// True to look, after each round, at how a server's workers share as many connections.
     pub(crate) looks_at_shares: bool,
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct Setup {
     seed: u64,
     rounds: u32,
     file_limit: u64,
-    /// Of workloads over virtual Ethernet devices; TCP's setting is another one than `host`'s.
+    /// Settings of the virtual Ethernet devices of workloads over them; TCP's setting is another one than `host`'s.
     veth: Option<VethSettings>,
     /// Cores that the bench could use, and how they were shared out by number of workers. Empty:
     /// any.
@@ -161,7 +161,7 @@ pub(super) fn new_folder(parent: &Path, name: &str) -> Result<PathBuf> {
     bail!("too many runs of a day in {}", parent.display())
 }
 
-/// What each program says of itself, and the libraries of those built here.
+/// Versions that each program says of itself, and the libraries of those built here.
 fn versions(contenders: &[Contender], programs: &Path) -> BTreeMap<String, String> {
     let mut versions = BTreeMap::new();
     for contender in contenders {

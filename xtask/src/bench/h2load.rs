@@ -22,17 +22,17 @@ pub(crate) const CIPHER: &str = "TLS_AES_128_GCM_SHA256";
 /// A round takes seconds; a server that hangs shall not hold up the bench for ever.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// What h2load reported.
+/// The report of h2load.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Report {
     seconds: f64,
     succeeded: u64,
     status_2xx: u64,
-    /// Of all answers, as h2load counts them.
+    /// Statuses of all answers, as h2load counts them.
     statuses: String,
     /// Body bytes.
     data_bytes: u64,
-    /// From a request to the end of its answer, in seconds: the mean, and the longest.
+    /// Time from a request to the end of its answer, in seconds: the mean, and the longest.
     latency_mean: f64,
     latency_max: f64,
     /// Protocol and cipher; empty in clear text.
@@ -83,7 +83,7 @@ impl Report {
         }
     }
 
-    /// Why the round doesn't count; `None` when it does.
+    /// Reason for which the round doesn't count; `None` when it does.
     fn fault(&self, load: Load, transport: Transport) -> Option<String> {
         let asked = load.requests;
         if self.succeeded != asked || self.status_2xx != asked {
@@ -117,7 +117,7 @@ pub(crate) fn run(
     Ok(Report::parse(&report)?.outcome(load, transport))
 }
 
-/// As [`run`], with the time of each request besides: microseconds until the end of its response.
+/// Runs as [`run`] does, and gives the time of each request besides: microseconds until the end of its response.
 ///
 /// # Errors
 /// As for [`run`]; or h2load's log can't be read.

@@ -104,7 +104,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     run.carry_out(&programs, &stop)
 }
 
-/// Those of `workloads` whose network can be set up here; says which can't be.
+/// Returns the `workloads` whose network can be set up here; prints which can't be.
 fn possible(workloads: Vec<Workload>) -> Result<Vec<Workload>> {
     let mut possible = Vec::new();
     for workload in workloads {

@@ -20,10 +20,10 @@ const SPARE: u64 = 256;
 /// Wanted descriptors in a process: the idle connections, and files kept open.
 const WANTED: u64 = 32_768;
 
-/// How long the connections may take to open.
+/// Time that the connections may take to open.
 const OPENING: Duration = Duration::from_secs(120);
 
-/// From the last request until the memory is read: time for buffers to be given back.
+/// Time from the last request until the memory is read: for buffers to be given back.
 const SETTLE: Duration = Duration::from_secs(2);
 
 const GLANCE: Duration = Duration::from_millis(20);
@@ -44,7 +44,7 @@ pub(crate) fn raise_file_limit() -> u64 {
     granted.unwrap_or(now).current.unwrap_or(u64::MAX)
 }
 
-/// As many of the load's connections as the limit of open files allows.
+/// Returns as many of the load's connections as the limit of open files allows.
 pub(crate) fn allowed(load: Load, file_limit: u64) -> Load {
     let connections = load.connections.min(file_limit.saturating_sub(SPARE));
     Load {

@@ -1,7 +1,7 @@
 //! `cargo xtask bench link`: how exact an emulated link is, and how fast, beside its peer rattan; from
 //! the command line to a folder under `results/`.
 //!
-//! What a link says of itself is not believed here: programs at both ends stamp and count what passes.
+//! The link's own report is not believed here: programs at both ends stamp and count what passes.
 //! Left to `altway emulate` and its tests: that a link does what it is asked to at all.
 
 mod bars;

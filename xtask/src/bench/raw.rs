@@ -1,7 +1,7 @@
 //! `cargo xtask bench raw`: one stream of bytes over emulated links, from the command line to a folder
 //! under `results/`.
 //!
-//! What is compared is how congestion control and loss recovery use a link: everything waits for the
+//! Compared is the use that congestion control and loss recovery make of a link: everything waits for the
 //! link, and hardly for a processor. So all transports of a round run at once, each over a link of its
 //! own with the round's seed, and what disturbs the machine disturbs them alike. What transports cost
 //! is left to `altway raw shares`.
@@ -89,7 +89,7 @@ pub(crate) struct Arguments {
     over: Vec<Contestant>,
 }
 
-/// What `setup.json` tells.
+/// The content of `setup.json`.
 #[derive(Debug, Serialize)]
 struct Setup {
     schema_version: u32,
@@ -101,7 +101,7 @@ struct Setup {
     quic_go_version: Option<String>,
 }
 
-/// What is to be done.
+/// The links, transports and rounds that are measured.
 #[derive(Debug)]
 struct Experiment {
     links: Vec<Link>,

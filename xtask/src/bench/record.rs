@@ -1,4 +1,4 @@
-//! What one server did in one round: a line of `records.csv`.
+//! The record of one server in one round: a line of `records.csv`.
 
 use super::contender::Contender;
 use super::cpu::{CpuTime, Source};
@@ -10,44 +10,44 @@ use serde::Serialize;
 pub(crate) struct Record {
     pub(crate) workers: usize,
     pub(crate) workload: Workload,
-    /// Of the cell: `altway-h2` and nghttpd are asked over HTTP/2 and TLS in one of HTTP/3.
+    /// Transport of the cell: `altway-h2` and nghttpd are asked over HTTP/2 and TLS in one of HTTP/3.
     pub(crate) transport: Transport,
-    /// From 1.
+    /// Number of the round, from 1.
     pub(crate) round: u32,
-    /// Its place in the round's order, from 1.
+    /// The server's place in the round's order, from 1.
     pub(crate) turn: usize,
     pub(crate) server: Contender,
     pub(crate) connections: u64,
     pub(crate) requests: u64,
     pub(crate) body_bytes: u64,
-    /// By the client's clock.
+    /// Duration by the client's clock.
     pub(crate) duration_s: f64,
     /// User and system time of all its threads and processes.
     pub(crate) server_cpu_ns: u64,
     pub(crate) cpu_source: Source,
     /// The peak of this cell so far; for idle connections what is resident while they are open.
     pub(crate) memory_bytes: u64,
-    /// From a request to the end of its answer, by the client's clock. `None`: not measured.
+    /// Time from a request to the end of its answer, by the client's clock. `None`: not measured.
     pub(crate) latency_mean_us: Option<f64>,
     pub(crate) latency_max_us: Option<f64>,
     /// Median and 99th percentile, from when a request was due.
     pub(crate) latency_p50_us: Option<f64>,
     pub(crate) latency_p99_us: Option<f64>,
-    /// How many of the connections the worker with most of them has, from 0 to 1. `None`: not
+    /// Share of the connections that the worker with most of them has, from 0 to 1. `None`: not
     /// looked at.
     pub(crate) busiest_share: Option<f64>,
-    /// What was negotiated; empty in clear text, and where the client doesn't tell (`altway load`).
+    /// Negotiated version and cipher; empty in clear text, and where the client doesn't tell (`altway load`).
     pub(crate) tls: String,
     /// Resident before idle connections were opened. `None`: not measured.
     pub(crate) memory_before_bytes: Option<u64>,
     /// Datagrams that the server's UDP socket had no room for. `None`: over TCP.
     pub(crate) datagrams_lost: Option<u64>,
     pub(crate) valid: bool,
-    /// Why it is not valid.
+    /// Reason for which it is not valid.
     pub(crate) fault: String,
 }
 
-/// What was seen of a server in a round.
+/// A server in a round, as it was observed.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Observation {
     pub(crate) duration_s: f64,
@@ -65,7 +65,7 @@ pub(crate) struct Observation {
     pub(crate) fault: Option<String>,
 }
 
-/// Who was measured when.
+/// The server that was measured, and its round and place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub(crate) cell: Cell,
@@ -121,7 +121,7 @@ impl Record {
         }
     }
 
-    /// What an idle connection added to the server's memory, KB (10³ bytes).
+    /// Memory of the server that an idle connection added, KB (10³ bytes).
     pub(crate) fn connection_kb(&self) -> Option<f64> {
         let before = self.memory_before_bytes?;
         let added = self.memory_bytes.saturating_sub(before);

@@ -15,19 +15,19 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long a server may take until it listens.
+/// Time that a server may take until it listens.
 const START: Duration = Duration::from_secs(20);
 
-/// How often a starting server is looked after.
+/// Time between two looks at a starting server.
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// What all servers of a bench are started with.
+/// Settings that all servers of a bench are started with.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place<'a> {
-    /// Of the bench; each server gets a folder in it.
+    /// Folder of the bench; each server gets one in it.
     pub(crate) folder: &'a Path,
     pub(crate) site: &'a Site,
-    /// Where the project's own programs were built.
+    /// Folder in which the project's own programs were built.
     pub(crate) programs: &'a Path,
 }
 
@@ -36,10 +36,10 @@ pub(crate) struct Place<'a> {
 pub(crate) struct Server {
     pub(crate) contender: Contender,
     pub(crate) address: SocketAddrV4,
-    /// How it is asked.
+    /// Transport over which it is asked.
     pub(crate) transport: Transport,
     running: Running,
-    /// What it prints: its complaints, and altway's access log.
+    /// File of what it prints: its errors, and altway's access log.
     log: PathBuf,
 }
 

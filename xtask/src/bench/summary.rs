@@ -6,7 +6,7 @@ use super::record::Record;
 use super::workload::{Cell, Workload};
 use std::collections::BTreeMap;
 
-/// What holds of one server in one cell.
+/// Figures of one server in one cell.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Line {
     pub(crate) cell: Cell,
@@ -19,7 +19,7 @@ pub(crate) struct Line {
     pub(crate) requests_per_s: Option<Spread>,
     /// Highest of the rounds; for idle connections per 10,000 of them.
     pub(crate) memory_mb: Option<f64>,
-    /// What an idle connection added to it, KB; highest of the rounds.
+    /// Memory that an idle connection added to it, KB; highest of the rounds.
     pub(crate) connection_kb: Option<f64>,
     /// Datagrams that found the server's socket full, in all rounds together.
     pub(crate) datagrams_lost: Option<u64>,
@@ -33,7 +33,7 @@ pub(crate) struct Line {
     pub(crate) added_p99_us: Option<Spread>,
     /// Memory that idle clients added, MB for as many as the workload has; highest of the rounds.
     pub(crate) added_mb: Option<f64>,
-    /// Of the connections, of the worker with most of them.
+    /// Share of the connections that the worker with most of them has.
     pub(crate) busiest_share: Option<Spread>,
     /// altway's cost to this server's; of altway with another setting its cost to altway's.
     pub(crate) ratio: Option<Spread>,
@@ -53,7 +53,7 @@ pub(crate) struct Spread {
 pub(crate) struct Verdict {
     pub(crate) at_most: f64,
     pub(crate) met: bool,
-    /// What it is of; `None`: of a ratio.
+    /// Figure that it is of; `None`: a ratio.
     pub(crate) figure: Option<Figure>,
 }
 
@@ -181,7 +181,7 @@ fn costs(records: &[&Record]) -> Costs {
     valid.map(|record| (record.round, record.cost())).collect()
 }
 
-/// Of the rounds in which both count.
+/// Ratios in the rounds in which both count.
 fn ratios(ours: &Costs, theirs: &Costs) -> Option<Spread> {
     let paired = ours
         .iter()

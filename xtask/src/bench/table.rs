@@ -47,7 +47,7 @@ fn heading(cell: Cell) -> String {
     )
 }
 
-/// What is measured.
+/// Title of a cell: what is measured.
 pub(super) fn title(cell: Cell) -> String {
     let load = cell.workload.load();
     let streams = counted(load.streams, "stream");
@@ -87,7 +87,7 @@ pub(super) fn title(cell: Cell) -> String {
     format!("{cell}: {} connections {what}", load.connections)
 }
 
-/// What CPU time is counted by.
+/// Unit that CPU time is counted by.
 pub(super) fn unit(workload: Workload) -> &'static str {
     match workload {
         workload if workload.is_idle() => "CPU µs/opening",

@@ -22,7 +22,7 @@ const WORKLOADS: [Workload; 2] = [Workload::W1, Workload::W2];
 
 const PEERS: [Contender; 3] = [Contender::Nghttpd, Contender::H2o, Contender::Nginx];
 
-/// Most threads of a server.
+/// The most threads of a server.
 const MAX_THREADS: i64 = 64;
 
 /// A warm-up has this fraction of a round's requests.

@@ -10,10 +10,10 @@ pub(crate) const SMALL_BYTES: u64 = 600;
 /// The large file's size in bytes.
 pub(crate) const LARGE_BYTES: u64 = 10_000_000;
 
-/// How many small files W5 goes through.
+/// Number of small files that W5 goes through.
 pub(crate) const PATHS: usize = 200;
 
-/// What a load client does in a round.
+/// The requests of a load client in a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum, Serialize)]
 pub(crate) enum Workload {
     /// 100 connections, 10 streams each, one small file.
@@ -106,7 +106,7 @@ pub(crate) struct Load {
 }
 
 impl Workload {
-    /// What a whole round asks; sized so that a round takes a second or two.
+    /// Requests, connections and streams of a whole round; sized so that a round takes a second or two.
     pub(crate) const fn load(self) -> Load {
         let (connections, streams, requests, body_bytes, paths) = match self {
             Self::W1 => (100, 10, 300_000, SMALL_BYTES, 1),
@@ -162,12 +162,12 @@ impl Workload {
         }
     }
 
-    /// Whether its cost is counted by the gigabyte and not by the request.
+    /// Returns true if its cost is counted by the gigabyte and not by the request.
     pub(crate) const fn is_bulk(self) -> bool {
         matches!(self, Self::W3 | Self::Hq2 | Self::P2)
     }
 
-    /// Whether the servers have nothing of their own and ask an origin behind them.
+    /// Returns true if the servers have nothing of their own and ask an origin behind them.
     pub(crate) const fn is_proxied(self) -> bool {
         matches!(
             self,
@@ -180,12 +180,12 @@ impl Workload {
         matches!(self, Self::Idle | Self::ProxyIdle)
     }
 
-    /// Whether a connection makes one request and ends: its cost is a connection's.
+    /// Returns true if a connection makes one request and ends: its cost is a connection's.
     pub(crate) const fn is_of_connections(self) -> bool {
         matches!(self, Self::Hq3 | Self::Ramp | Self::Storm | Self::Trickle)
     }
 
-    /// Whether its packets go through virtual Ethernet devices, with an Ethernet's MTU, and not
+    /// Returns true if its packets go through virtual Ethernet devices, with an Ethernet's MTU, and not
     /// through loopback, whose packets of 64 KB no network has.
     pub(crate) const fn is_over_veth(self) -> bool {
         matches!(self, Self::Hq2)
@@ -210,7 +210,7 @@ impl Load {
         }
     }
 
-    /// What is done one after the other, each with all of its connections at once.
+    /// Parts that are done one after the other, each with all of its connections at once.
     pub(crate) fn parts(self) -> impl Iterator<Item = Self> {
         let at_once = self.at_once.unwrap_or(self.connections);
         let part = move |begun| {
@@ -257,7 +257,7 @@ impl fmt::Display for Workload {
     }
 }
 
-/// How HTTP is carried.
+/// Transport that carries HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Transport {

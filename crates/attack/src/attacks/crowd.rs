@@ -35,7 +35,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     .only_in_full(),
 ];
 
-/// More than a worker takes.
+/// Number of connections: more than a worker takes.
 const CROWD: usize = 11_000;
 /// The time in which another address must be served.
 const SERVED: Duration = Duration::from_secs(1);

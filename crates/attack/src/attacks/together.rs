@@ -66,7 +66,7 @@ fn together(arena: &mut Arena<'_>) -> Result<()> {
 }
 
 impl Held {
-    /// Everything from one address, with `each` connections of a kind. A server may refuse any of them.
+    /// Attacks in every way from one address, with `each` connections of a kind. A server may refuse any of them.
     fn attack(&mut self, target: &Target, from: IpAddr, each: usize) {
         for n in 0..each {
             self.over_h1.extend(unread(target, from));

@@ -11,9 +11,9 @@ const LIMITS: (f64, f64) = (1e6, 1e11);
 /// The scale in which a coefficient is fitted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Scale {
-    /// By its logarithm: a factor e is 1.
+    /// The logarithm of the value: a factor e is 1.
     Log,
-    /// By itself: this much is 1.
+    /// The value itself: this much is 1.
     Linear(f64),
 }
 
@@ -68,7 +68,7 @@ pub(super) fn places(cells: &[Measured], surface: &mut Surface) -> Vec<Place> {
 }
 
 impl Place {
-    /// As in the file.
+    /// Name as in the file.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Shared(index) => KINDS[*index].0.into(),

@@ -147,7 +147,7 @@ fn next(
     step(matrix, gradient, damping, &held).map(|by| moved(&by))
 }
 
-/// By how much to lessen each unknown but those that are `held`.
+/// Returns the step by which each unknown is lessened but those that are `held`.
 fn step(matrix: &[Vec<f64>], gradient: &[f64], damping: f64, held: &[usize]) -> Option<Vec<f64>> {
     let (mut damped, mut gradient) = (matrix.to_vec(), gradient.to_vec());
     for (index, row) in damped.iter_mut().enumerate() {

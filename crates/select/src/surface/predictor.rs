@@ -173,9 +173,9 @@ impl<'a> Predictor<'a> {
 struct Pipe {
     rate: f64,
     rtt: f64,
-    /// From the initial window.
+    /// The slow start from the initial window.
     initial: Ramp,
-    /// From another one: documents of most pages have the same size.
+    /// The slow start from another one: documents of most pages have the same size.
     latest: Cell<Ramp>,
 }
 

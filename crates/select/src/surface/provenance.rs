@@ -1,4 +1,4 @@
-//! From what a surface was made: runs of the lab, and how well it fits them.
+//! Provenance of a surface: runs of the lab, and how well it fits them.
 
 use super::Congestion;
 use serde::{Deserialize, Serialize};

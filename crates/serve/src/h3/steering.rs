@@ -46,7 +46,7 @@ pub(crate) struct Place {
     pub(super) exchange: Option<Exchange>,
 }
 
-/// For each of so many workers its places at each address, and for each address the way to its workers. Has the
+/// Makes the places of so many workers at each address, and for each address the way to its workers. Has the
 /// kernel steer where there is anything to be steered.
 ///
 /// # Panics
@@ -127,7 +127,7 @@ pub(crate) struct Inboxes {
     listener: SocketAddr,
     server: ServerId,
     generation: Generation,
-    /// By the workers' numbers.
+    /// The workers' queues, by their numbers.
     queues: Arc<[mpsc::Sender<Forwarded>]>,
 }
 
@@ -250,7 +250,7 @@ impl Forwarded {
         }
     }
 
-    /// As it came.
+    /// The datagram as it was received.
     pub(super) fn datagram(&self) -> Datagram<'_> {
         Datagram {
             remote: self.remote,

@@ -37,7 +37,7 @@ pub(super) struct Watch {
 /// The result of a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
-    /// All of it, at that time, when so many bytes were acknowledged.
+    /// The client had all of it at that time, when so many bytes were acknowledged.
     Arrived(Instant, u64),
     /// Look again after this time.
     NotYet(Duration),

@@ -353,7 +353,7 @@ impl Driver {
         Ok(all)
     }
 
-    /// Everything that can be done without waiting, with the worker's buffers.
+    /// Does everything that can be done without waiting, with the worker's buffers.
     fn turn(&mut self, wake: &Wake) -> io::Result<Progress> {
         let buffers = Rc::clone(&self.buffers);
         let mut buffers = buffers.borrow_mut();

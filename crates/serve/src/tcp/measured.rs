@@ -35,11 +35,11 @@ pub(super) struct TcpPathSampler {
     relayed: bool,
     /// The kernel's congestion control, asked for once.
     congestion: OnceCell<Option<Congestion>>,
-    /// When the connection was accepted.
+    /// Time at which the connection was accepted.
     pub(super) began: Instant,
-    /// When the client had everything, and what was acknowledged then.
+    /// Time at which the client had everything, and the bytes acknowledged then.
     arrived: Cell<Option<(Instant, u64)>>,
-    /// When it was last asked for, and what is waited for yet.
+    /// Time of the latest look, and the wait that goes on.
     watched: Cell<Option<Instant>>,
     watch: Cell<Option<Watch>>,
 }
@@ -75,7 +75,7 @@ impl TcpPathSampler {
         }
     }
 
-    /// What the kernel has counted, and when the client had what was waited for.
+    /// Returns the kernel's counters, with the time at which the client had what was waited for.
     pub(super) fn counters(&self) -> Option<Counters> {
         if self.relayed {
             return None;
@@ -132,7 +132,7 @@ impl TcpPathSampler {
     }
 }
 
-/// By then the kernel has what hyper was given. If the socket is full, what hyper holds is missing from
+/// Time after which the kernel has what hyper was given. If the socket is full, what hyper holds is missing from
 /// what is waited for: its buffer of 64 KiB, and a chunk.
 const FIRST_LOOK: Duration = Duration::from_millis(1);
 

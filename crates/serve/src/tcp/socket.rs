@@ -29,7 +29,7 @@ struct State {
     answering: Cell<bool>,
     /// A request has come whose answer has not been handed over whole.
     engaged: Cell<bool>,
-    /// Whoever answers waits for the request's body.
+    /// The service waits for the request's body.
     reading: Arc<AtomicBool>,
 }
 
@@ -99,7 +99,7 @@ impl Activity {
         self.0.progress.set(0);
     }
 
-    /// To be set while whoever answers waits for the client.
+    /// Set while the service waits for the client.
     pub(super) fn reading(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.0.reading)
     }

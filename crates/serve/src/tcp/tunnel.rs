@@ -77,7 +77,7 @@ pub(super) struct Relay<S> {
     unflushed: bool,
     /// The client has closed its half.
     received_all: bool,
-    /// So has this side.
+    /// This side has ended.
     sent_all: bool,
     closed: bool,
 }

@@ -127,7 +127,7 @@ mod tests {
 
     const STEPS: usize = HANDSHAKE_STEPS;
 
-    /// How many steps had been taken at each turn of another task.
+    /// Returns the number of steps that had been taken at each turn of another task.
     async fn steps_by_turn(tasks: usize, steps: usize) -> Vec<usize> {
         let (all, taken) = (Rc::new(Turns::new(STEPS)), Rc::new(Cell::new(0)));
         let turns = Rc::clone(&all);

@@ -242,7 +242,7 @@ fn lossy_tcp(rig: &Rig, by: By) -> Result<Outcome> {
     })
 }
 
-/// All of `altway emulate` around a command that does nothing: what there is to build and to take down,
+/// Measures all of `altway emulate` around a command that does nothing: what there is to build and to take down,
 /// and the program's own start.
 fn set_up(rig: &Rig, by: By, topology: Topology) -> Result<Outcome> {
     let mut times = Vec::new();
@@ -268,7 +268,7 @@ fn set_up(rig: &Rig, by: By, topology: Topology) -> Result<Outcome> {
     })
 }
 
-/// All at once, each with a stream of TCP, and judged as the lab judges a transfer. Over two processors each
+/// Measures links all at once, each with a stream of TCP, and judged as the lab judges a transfer. Over two processors each
 /// link shares one with its own ends; else the links share one, and the ends the other.
 fn side_by_side(rig: &Rig, by: By, processors: u32) -> Result<Outcome> {
     let rigs = match processors {

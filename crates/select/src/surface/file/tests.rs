@@ -9,7 +9,7 @@ fn file() -> String {
     Surface::embedded().to_toml()
 }
 
-/// Why the embedded surface with `to` in place of `from` is none.
+/// Returns the reason for which the embedded surface with `to` in place of `from` is none.
 fn refusal(from: &str, to: &str) -> String {
     let text = file();
     assert!(text.contains(from), "{text}");

@@ -16,7 +16,7 @@ const MAX_FIELD: usize = 256;
 #[derive(Debug)]
 pub(crate) struct LoggedHead {
     pub(crate) method: Method,
-    /// Without the query.
+    /// The path, without the query.
     path: Box<str>,
     host: Option<Box<str>>,
     referer: Option<Box<str>>,

@@ -230,7 +230,7 @@ impl Answers {
         }
     }
 
-    /// To be called when all that was said is with the kernel: finds out when the client has it.
+    /// Called when all that was sent is with the kernel: finds out when the client has it.
     pub(super) fn written(&mut self, buffers: &WorkerBuffers) {
         if std::mem::take(&mut self.watch) && !self.probe.watch(true) {
             self.exchanges.requests.visit().unwatched(buffers.now);

@@ -16,7 +16,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 
 /// The buffers of a worker, with what answers its requests.
 pub(in crate::tcp) struct WorkerBuffers {
-    /// Whoever reads into it borrows it for a turn.
+    /// Lent for a turn to the connection that reads into it.
     pub(super) buffer: Rc<RefCell<Vec<u8>>>,
     pub(super) output: Output,
     pub(super) files: Rc<RefCell<FileCache>>,

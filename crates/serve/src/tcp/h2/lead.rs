@@ -16,10 +16,10 @@ const LEAST: usize = 16 << 10;
 /// The most that the kernel is asked to hold unsent: what its send buffer has by default.
 const MOST: usize = 4 << 20;
 
-/// No more than what leaves in this time.
+/// Time of which no more than its bytes are encoded ahead.
 const LONGEST: Duration = Duration::from_millis(16);
 
-/// No less than what leaves in this one: by the factor of 2, or the lead would swing.
+/// Time of which no less than its bytes are encoded ahead: shorter by the factor of 2, or the lead would swing.
 const SHORTEST: Duration = Duration::from_millis(8);
 
 /// The number of bytes that a connection encodes before it sends, and that its socket takes before its path does.
