@@ -319,7 +319,9 @@ fn of_load(error: &LoadError) -> Option<String> {
             return Some("leave out `--streams`, and raise `--connections`".into());
         }
         LoadError::Resolve { .. } => {
-            return Some("look for a typing error in the name, or name the server's address".into());
+            return Some(
+                "look for a typing error in the name, or name the server's address".into(),
+            );
         }
         LoadError::NoCa { .. } => {
             return Some("name a CA file with --ca, or install ca-certificates".into());

@@ -114,8 +114,8 @@ impl<P> Direction<P> {
         })
     }
 
-    /// [`enqueue`](Self::enqueue) for packets of either transport, and for those that can't be cloned: `copy` is called for those that
-    /// come twice. When it has no room for a copy, there is none.
+    /// [`enqueue`](Self::enqueue) for packets of either transport, and for those that can't be cloned:
+    /// `copy` is called for those that come twice. When it has no room for a copy, there is none.
     ///
     /// # Errors
     /// Hands the packet back, with the reason, when the link drops it.
@@ -175,8 +175,8 @@ impl<P> Direction<P> {
     /// shorter now. What waits is serialised at the new rate, the packet in the middle of it with the
     /// bits that are left. A smaller queue drops nothing that is in it, only what comes. The random
     /// numbers go on where they were: the same packets are lost as if the parameters had always been
-    /// these. A policer keeps its tokens unless it is switched off; CoDel forgets its state only if it is switched off, and a trace begins anew only if it is
-    /// another one.
+    /// these. A policer keeps its tokens and CoDel its state unless it is switched off, and a trace begins
+    /// anew only if it is another one.
     pub fn reconfigure(&mut self, now: Timestamp, config: Config) {
         self.advance(now);
         self.udp.change(self.now, config.udp);

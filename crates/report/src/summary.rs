@@ -144,7 +144,7 @@ fn involuntary_switches_mean(arm: &Arm<'_>) -> Option<f64> {
     (!arm.valid.is_empty()).then(|| rounded(switches.sum::<f64>() / arm.valid.len() as f64, 3))
 }
 
-/// Lost at random over all that entered the link, both directions, in per cent.
+/// Lost over all that entered the link, both directions, in per cent; of UDP also what was blocked or policed.
 pub(crate) fn loss_counted_percent(arm: &Arm<'_>) -> Option<f64> {
     let lost: u64 = arm
         .valid

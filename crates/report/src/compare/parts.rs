@@ -72,7 +72,7 @@ type Met = fn(&Sample) -> Option<(f64, f64)>;
 pub(super) const CIRCUMSTANCES: [(&str, Met); 9] = [
     ("packets up", |row| each(row.up_packets)),
     ("packets down", |row| each(row.down_packets)),
-    ("lost at random (%)", |row| {
+    ("lost (%)", |row| {
         let lost = row.up_lost_packets + row.down_lost_packets;
         Some((
             100.0 * lost as f64,

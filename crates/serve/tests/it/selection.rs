@@ -1,8 +1,8 @@
 //! Tests that a client's connections decide what it is offered next, also after a restart.
 
+use super::gate::frame;
 use crate::common::access_log::Lines;
 use crate::common::{Running, alt_svc, get, h1, h2, h3::H3, read, soon};
-use crate::gate::frame;
 use altway_serve::{AccessLog, Options};
 use bytes::Bytes;
 use http::Request;

@@ -218,7 +218,10 @@ fn axes(plan: &Plan) -> Vec<(&'static str, String)> {
         ("congestion", words(&plan.congestions)),
         ("initial_window", words(&plan.initial_windows)),
         ("certificate", words(&plan.certificates)),
-        ("certificate_compression", words(&plan.certificate_compressions)),
+        (
+            "certificate_compression",
+            words(&plan.certificate_compressions),
+        ),
         ("connection", words(&plan.connections)),
         (
             "link",

@@ -223,6 +223,14 @@ const WINDOW_UPDATE: &[u8] = &[0, 0, 4, 8, 0, 0, 0, 0, 1, 0, 0, 0x40, 0];
 /// PING (RFC 9113 section 6.7).
 const PING: &[u8] = &[0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
 
+/// A setup that waits for its clients.
+fn patient_setup(dir: &std::path::Path) -> Arc<Setup> {
+    let mut setup = setup(dir);
+    let limits = &mut Arc::get_mut(&mut setup).unwrap().limits;
+    limits.idle_timeout = Duration::from_secs(60);
+    setup
+}
+
 /// Runs a connection until something is true of it.
 async fn run_until(driver: &mut Driver, is_so: impl Fn(&Driver) -> bool) {
     let (_handle, signal) = stop_channel();
@@ -240,9 +248,7 @@ async fn run_until(driver: &mut Driver, is_so: impl Fn(&Driver) -> bool) {
 #[tokio::test]
 async fn a_connection_hands_on_what_it_is_done_with_and_rests_when_it_idles() {
     let dir = tempfile::tempdir().unwrap();
-    let mut setup = setup(dir.path());
-    let limits = &mut Arc::get_mut(&mut setup).unwrap().limits;
-    limits.idle_timeout = Duration::from_secs(60);
+    let setup = patient_setup(dir.path());
     let worker = worker(&setup, 64 << 20);
     let said = [&asking("small", 1, 0)[..], SETTINGS_ACK].concat();
     let (mut driver, mut client) = connect(&setup, &worker, &said);
@@ -262,6 +268,32 @@ async fn a_connection_hands_on_what_it_is_done_with_and_rests_when_it_idles() {
     client.write_all(PING).unwrap();
     run_until(&mut driver, |it| it.rested != before).await;
     assert_eq!(driver.rested, driver.engine.idle_since());
+}
+
+#[tokio::test]
+async fn memory_for_what_is_waited_for_is_handed_on_when_nothing_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let setup = patient_setup(dir.path());
+    let worker = worker(&setup, 64 << 20);
+    let (now, mut output) = (Instant::now(), Output::new());
+    let mut client = Connection::client(Arc::new(http2::Config::default()), now);
+    let request = http::Request::post("http://altway.test/small").body(());
+    let mut turn = client.turn(now, &mut output);
+    let stream = turn.send_request(&request.unwrap(), None, false).unwrap();
+    let head: Vec<u8> = output.slices().flatten().copied().collect();
+    output.clear();
+    let mut turn = client.turn(now, &mut output);
+    turn.send_data(stream, &b"content"[..].into(), true)
+        .unwrap();
+    let content: Vec<u8> = output.slices().flatten().copied().collect();
+    let said = [&head[..], SETTINGS_ACK].concat();
+    let (mut driver, mut client) = connect(&setup, &worker, &said);
+    let work = Rc::clone(&worker.buffers.borrow().work);
+    run_until(&mut driver, |it| !it.answers.is_idle()).await;
+    assert_eq!(work.len(), 0);
+    client.write_all(&content).unwrap();
+    run_until(&mut driver, |it| it.answers.is_idle()).await;
+    assert_eq!(work.len(), 1);
 }
 
 #[test]
