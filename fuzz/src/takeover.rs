@@ -6,7 +6,7 @@
 use std::fs::{File, read_dir};
 use std::os::fd::AsFd;
 
-use altway_serve::fuzzing::{MAX_FORMERS, take_over, understood};
+use altway_serve::fuzzing::{MAX_PREDECESSORS, take_over, understood};
 
 use crate::input::Input;
 
@@ -38,7 +38,7 @@ fn take(messages: &[(&[u8], usize)]) {
     let descriptor = File::open("/dev/null").expect("every system has it");
     let before = read_dir("/proc/self/fd").expect("Linux").count();
     if let Ok(taken) = take_over(messages, descriptor.as_fd()) {
-        assert!(taken.formers <= MAX_FORMERS + 1, "{taken:?}");
+        assert!(taken.predecessors <= MAX_PREDECESSORS + 1, "{taken:?}");
         assert_eq!(taken.tcp, 2, "{taken:?}");
         // As many as were offered: one for each worker at most.
         assert!((1..=2).contains(&taken.udp), "{taken:?}");

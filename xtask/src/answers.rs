@@ -25,7 +25,7 @@ use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use client::Client;
 use reasons::Reasons;
-use servers::{Place, Protocol, Server, Software};
+use servers::{Protocol, Server, ServerSetup, Software};
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &Answers) -> Result<()> {
     fs::set_permissions(scratch.path(), Permissions::from_mode(0o755))?;
     let root = scratch.path().join("folder/site");
     table::make(&root);
-    let place = Place {
+    let place = ServerSetup {
         root: &root,
         folder: scratch.path(),
         altway: &program,
@@ -101,7 +101,7 @@ fn altway(arguments: &Answers) -> Result<PathBuf> {
 }
 
 /// Answers of a server; `None` where it can't be had.
-fn all_answers(software: Software, place: &Place) -> Result<Option<All>> {
+fn all_answers(software: Software, place: &ServerSetup) -> Result<Option<All>> {
     let Some(server) = Server::start(software, place)? else {
         return Ok(None);
     };

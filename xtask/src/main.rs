@@ -30,11 +30,11 @@ use clap::{Parser, Subcommand};
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Arguments {
     #[command(subcommand)]
-    chore: Chore,
+    chore: Task,
 }
 
 #[derive(Subcommand)]
-enum Chore {
+enum Task {
     /// Set up the foreign clients that the tests use, then run every test.
     Test,
     /// Run every check that CI runs, the tests among them.
@@ -72,8 +72,8 @@ enum Chore {
 fn main() -> Result<()> {
     shell::enter_the_workspace()?;
     match Arguments::parse().chore {
-        Chore::Test => test(),
-        Chore::Ci {
+        Task::Test => test(),
+        Task::Ci {
             no_test,
             advisories,
         } => {
@@ -83,16 +83,16 @@ fn main() -> Result<()> {
             }
             checks::run(advisories)
         }
-        Chore::Answers(answers) => answers::run(&answers),
-        Chore::Attack(attack) => attack::run(&attack),
-        Chore::Endure(endure) => endure::run(&endure),
-        Chore::Fuzz(fuzz) => fuzz::run(&fuzz),
-        Chore::Loom => interleavings::run(),
-        Chore::Image => image::run(),
-        Chore::Sanitize => sanitize::run(),
-        Chore::Setup => setup::run().map(drop),
-        Chore::Bench(bench) => bench::run(&bench),
-        Chore::Tidy => tidy::run(),
+        Task::Answers(answers) => answers::run(&answers),
+        Task::Attack(attack) => attack::run(&attack),
+        Task::Endure(endure) => endure::run(&endure),
+        Task::Fuzz(fuzz) => fuzz::run(&fuzz),
+        Task::Loom => interleavings::run(),
+        Task::Image => image::run(),
+        Task::Sanitize => sanitize::run(),
+        Task::Setup => setup::run().map(drop),
+        Task::Bench(bench) => bench::run(&bench),
+        Task::Tidy => tidy::run(),
     }
 }
 

@@ -48,7 +48,7 @@ const H2SPEC: &str = "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatibl
 /// Debian's knows nothing of renewal information.
 const PEBBLE: &str = "v2.10.1";
 
-const NO_QUESTIONS: [(&str, &str); 1] = [("DEBIAN_FRONTEND", "noninteractive")];
+const NONINTERACTIVE: [(&str, &str); 1] = [("DEBIAN_FRONTEND", "noninteractive")];
 
 /// A variable that tells the tests where a program is which is on no path; empty: nowhere.
 pub(crate) type Variable = (&'static str, String);
@@ -101,9 +101,9 @@ fn install_packages() -> Result<()> {
         return Ok(());
     }
     let _idle = services::forbid_starts()?;
-    shell::run_with("apt-get update -qq", &NO_QUESTIONS)?;
+    shell::run_with("apt-get update -qq", &NONINTERACTIVE)?;
     let install = format!("apt-get install -y -qq --no-install-recommends {names}");
-    shell::run_with(&install, &NO_QUESTIONS)?;
+    shell::run_with(&install, &NONINTERACTIVE)?;
     services::disable(&missing);
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use crate::ask::Program;
 use crate::certificate::Issued;
-use crate::client::{Client, HEARD, Heard};
+use crate::client::{Client, LATEST_RESPONSE, ResponseFacts};
 use crate::folder;
 use crate::schedule::{Cause, Failure, Window};
 use crate::{Error, Folder, Settings};
@@ -18,10 +18,10 @@ use tokio::sync::Mutex;
 const ATTEMPTS: u32 = 8;
 
 /// The time to the next question for the time of renewal where there is no answer (RFC 9773 section 4.3.3).
-const ASK_AGAIN: Duration = Duration::from_secs(6 * 3_600);
+const RENEWAL_INFO_INTERVAL: Duration = Duration::from_secs(6 * 3_600);
 
 /// The time to the next such question at an authority that does not know of them.
-const ASK_RARELY: Duration = Duration::from_secs(86_400);
+const RENEWAL_INFO_UNSUPPORTED_INTERVAL: Duration = Duration::from_secs(86_400);
 
 /// The longest text of a failure, in characters: it comes from the authority, and is shown.
 const MAX_MESSAGE: usize = 500;
@@ -67,7 +67,7 @@ impl Authority {
                 let builder = Account::builder_with_http(Box::new(self.client.clone()));
                 let restored = builder.from_credentials(credentials).await;
                 let restored = restored.map_err(|error| failure(&error))?;
-                self.tell_contact(&restored).await;
+                self.update_contact(&restored).await;
                 restored
             }
             None => {
@@ -75,7 +75,7 @@ impl Authority {
                 let text =
                     serde_json::to_string(&credentials).map_err(|error| own_fault(&error))?;
                 folder::write(&path, &text).map_err(|error| own_fault(&error))?;
-                self.keep_contact();
+                self.save_contact();
                 made
             }
         };
@@ -85,7 +85,7 @@ impl Authority {
 
     /// Tells the authority of another address for mail than it was told last (RFC 8555 section 7.3.2). One that it does not
     /// take keeps no certificate back.
-    async fn tell_contact(&self, account: &Account) {
+    async fn update_contact(&self, account: &Account) {
         let told = folder::read(&self.folder.contact()).ok().flatten();
         // Of an account whose address is not known, one that a configuration leaves out is left as it is.
         let is_kept = told.is_none() && self.settings.email.is_none();
@@ -95,7 +95,7 @@ impl Authority {
         let contact = self.contact();
         let contact: Vec<_> = contact.iter().map(String::as_str).collect();
         match again(async || account.update_contacts(&contact).await).await {
-            Ok(()) => self.keep_contact(),
+            Ok(()) => self.save_contact(),
             Err(error) => {
                 let failure = failure(&error);
                 let reason = failure.message;
@@ -115,7 +115,7 @@ impl Authority {
         }
     }
 
-    fn keep_contact(&self) {
+    fn save_contact(&self) {
         if let Err(error) = folder::write(&self.folder.contact(), &self.contact_text()) {
             tracing::warn!("{error}: the authority is told of the address for mail again");
         }
@@ -211,10 +211,10 @@ impl Authority {
     /// The time of renewal of a certificate, as the authority suggests it, and the time to the next question.
     pub(crate) async fn renewal_info(&self, held: &Issued) -> (Option<Window>, Duration) {
         let Some(identifier) = held.identifier() else {
-            return (None, ASK_RARELY);
+            return (None, RENEWAL_INFO_UNSUPPORTED_INTERVAL);
         };
         let Ok(account) = self.account().await else {
-            return (None, ASK_AGAIN);
+            return (None, RENEWAL_INFO_INTERVAL);
         };
         match account.renewal_info(&identifier).await {
             Ok((info, ask_after)) => {
@@ -222,10 +222,10 @@ impl Authority {
                 let (start, end) = (window.start.into(), window.end.into());
                 (Some(Window { start, end }), ask_after)
             }
-            Err(AcmeError::Unsupported(_)) => (None, ASK_RARELY),
+            Err(AcmeError::Unsupported(_)) => (None, RENEWAL_INFO_UNSUPPORTED_INTERVAL),
             Err(error) => {
                 tracing::debug!(%error, "no answer as to when to renew");
-                (None, ASK_AGAIN)
+                (None, RENEWAL_INFO_INTERVAL)
             }
         }
     }
@@ -251,11 +251,11 @@ fn is_bad_nonce(problem: &Problem) -> bool {
     kind.is_some_and(|kind| kind.ends_with(":badNonce"))
 }
 
-/// An error of instant-acme as a failure, with what was heard beside it.
+/// An error of instant-acme as a failure, with what the response said beside it.
 pub(crate) fn failure(error: &AcmeError) -> Failure {
-    let heard = HEARD.try_with(Cell::get).unwrap_or_default();
+    let response_facts = LATEST_RESPONSE.try_with(Cell::get).unwrap_or_default();
     match error {
-        AcmeError::Api(problem) => of_problem(problem, heard),
+        AcmeError::Api(problem) => of_problem(problem, response_facts),
         error => Failure {
             cause: match error {
                 AcmeError::Unsupported(_) | AcmeError::Crypto | AcmeError::KeyRejected => {
@@ -263,15 +263,15 @@ pub(crate) fn failure(error: &AcmeError) -> Failure {
                 }
                 _ => Cause::Authority,
             },
-            retry_after: heard.retry_after,
+            retry_after: response_facts.retry_after,
             message: shortened(&error.to_string()),
         },
     }
 }
 
 /// A problem document (RFC 7807) as a failure.
-pub(crate) fn of_problem(problem: &Problem, heard: Heard) -> Failure {
-    let status = problem.status.or(heard.status);
+pub(crate) fn of_problem(problem: &Problem, response_facts: ResponseFacts) -> Failure {
+    let status = problem.status.or(response_facts.status);
     let kind = problem.r#type.as_deref();
     let mut message = problem.detail.clone().unwrap_or_default();
     for sub in &problem.subproblems {
@@ -283,7 +283,7 @@ pub(crate) fn of_problem(problem: &Problem, heard: Heard) -> Failure {
     }
     Failure {
         cause: Cause::of_problem(kind, status),
-        retry_after: heard.retry_after,
+        retry_after: response_facts.retry_after,
         message: shortened(message.trim()),
     }
 }
@@ -319,25 +319,28 @@ mod tests {
 
     #[test]
     fn a_problem_is_told_in_a_line_with_its_kind() {
-        let heard = Heard {
+        let response_facts = ResponseFacts {
             status: Some(403),
             retry_after: Some(Duration::from_secs(9)),
         };
         let text = r#"{"type":"urn:ietf:params:acme:error:unauthorized","detail":"wrong\nanswer"}"#;
-        let found = of_problem(&problem(text), heard);
+        let found = of_problem(&problem(text), response_facts);
         assert_eq!(found.message, "wrong answer (unauthorized)");
         assert_eq!(found.cause, Cause::Name);
-        assert_eq!(found.retry_after, heard.retry_after);
+        assert_eq!(found.retry_after, response_facts.retry_after);
         let long = format!(r#"{{"detail":"{}"}}"#, "a".repeat(10_000));
         assert_eq!(
-            of_problem(&problem(&long), heard).message.len(),
+            of_problem(&problem(&long), response_facts).message.len(),
             MAX_MESSAGE
         );
-        let heard = Heard {
+        let response_facts = ResponseFacts {
             status: Some(503),
-            ..heard
+            ..response_facts
         };
-        assert_eq!(of_problem(&problem("{}"), heard).cause, Cause::Authority);
+        assert_eq!(
+            of_problem(&problem("{}"), response_facts).cause,
+            Cause::Authority
+        );
     }
 
     #[test]

@@ -31,14 +31,14 @@ const HTTPS: u16 = 443;
 
 /// Facts of the latest response of a task beside its content, of which instant-acme tells nothing.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Heard {
+pub(crate) struct ResponseFacts {
     pub(crate) status: Option<u16>,
     pub(crate) retry_after: Option<Duration>,
 }
 
 tokio::task_local! {
     /// Set by the client, for the task whose request it was.
-    pub(crate) static HEARD: Cell<Heard>;
+    pub(crate) static LATEST_RESPONSE: Cell<ResponseFacts>;
 }
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
@@ -90,7 +90,7 @@ impl Client {
         if sender.ready().await.is_ok() {
             *self.idle() = Some((authority, sender));
         }
-        heard(&parts);
+        response_facts(&parts);
         let is_json = parts
             .headers
             .get(header::CONTENT_TYPE)
@@ -151,7 +151,8 @@ impl HttpClient for Client {
     ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, AcmeError>> + Send>> {
         let client = self.clone();
         Box::pin(async move {
-            let _ = HEARD.try_with(|heard| heard.set(Heard::default()));
+            let _ = LATEST_RESPONSE
+                .try_with(|response_facts| response_facts.set(ResponseFacts::default()));
             match timeout(TIMEOUT, client.ask(request)).await {
                 Ok(Ok(response)) => Ok(BytesResponse::from(response.map(Full::new))),
                 Ok(Err(error)) => Err(AcmeError::Other(error)),
@@ -164,12 +165,12 @@ impl HttpClient for Client {
 }
 
 /// Notes what instant-acme leaves out.
-fn heard(parts: &http::response::Parts) {
+fn response_facts(parts: &http::response::Parts) {
     let retry_after = parts.headers.get(header::RETRY_AFTER);
     let retry_after = retry_after.and_then(|value| retry_after_of(value, SystemTime::now()));
     let status = Some(parts.status.as_u16());
-    let _ = HEARD.try_with(|heard| {
-        heard.set(Heard {
+    let _ = LATEST_RESPONSE.try_with(|response_facts| {
+        response_facts.set(ResponseFacts {
             status,
             retry_after,
         });

@@ -10,7 +10,7 @@
 //! FOLDER/AUTHORITY/certificates/NAME/state.json         failures, when to try again, and the latest use of a name on demand
 //! ```
 
-use crate::{Error, Memory};
+use crate::{Error, SavedState};
 use rustix::fs::OFlags;
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -62,14 +62,14 @@ impl Folder {
         let entries = fs::read_dir(self.authority.join("certificates"));
         let entries = entries.into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        let is_on_demand = |name: &String| self.memory(name).is_some_and(|it| it.used_at > 0);
+        let is_on_demand = |name: &String| self.saved_state(name).is_some_and(|it| it.used_at > 0);
         let mut names: Vec<_> = names.filter(is_on_demand).collect();
         names.sort_unstable();
         names
     }
 
     /// Reads the memory of a name, if any was kept.
-    pub(crate) fn memory(&self, name: &str) -> Option<Memory> {
+    pub(crate) fn saved_state(&self, name: &str) -> Option<SavedState> {
         let text = read(&self.state(name)).ok().flatten()?;
         serde_json::from_str(&text).ok()
     }
@@ -235,11 +235,11 @@ mod tests {
             ("ordered.example", 5, false),
             ("mine.example", 0, true),
         ] {
-            let memory = Memory {
+            let saved_state = SavedState {
                 used_at,
-                ..Memory::default()
+                ..SavedState::default()
             };
-            let text = serde_json::to_string(&memory).unwrap();
+            let text = serde_json::to_string(&saved_state).unwrap();
             write(&folder.state(name), &text).unwrap();
             if has_certificate {
                 write(&folder.certificate(name), "pem").unwrap();

@@ -8,12 +8,12 @@
 //! says by [`OnDemand`] which handshakes ask for, and a program of the operator's is asked which of them are ordered for.
 //!
 //! ```
-//! use altway_acme::{Challenge, Memory, Now, Schedule, Task};
+//! use altway_acme::{Challenge, SavedState, Now, Schedule, Task};
 //! use std::time::{Duration, SystemTime};
 //!
 //! let now = Now { elapsed: Duration::ZERO, wall: SystemTime::UNIX_EPOCH };
 //! let mut schedule = Schedule::new(vec![Challenge::Http01], 7, now);
-//! schedule.add("example.org", None, &Memory::default(), now);
+//! schedule.add("example.org", None, &SavedState::default(), now);
 //! let task = schedule.next_task(now).ok_or("there is no certificate yet")?;
 //! assert!(matches!(task, Task::Order { name, replaces: false, .. } if name == "example.org"));
 //! # Ok::<(), &str>(())
@@ -34,10 +34,11 @@ mod settings;
 
 pub use error::Error;
 pub use folder::{Folder, Lock};
-pub use manager::{Event, Manager, Observer, Opened, Prepared, Status};
-pub use on_demand::{Covers, OnDemand};
+pub use manager::{Event, Manager, Observer, OpenedFolder, PreparedSettings, Status};
+pub use on_demand::{NameFilter, OnDemand};
 pub use responder::{BoxError, Responder};
 pub use schedule::{
-    Answer, Cause, Challenge, Failure, Memory, NameStatus, Now, Schedule, Task, Validity, Window,
+    Answer, Cause, Challenge, Failure, NameStatus, Now, SavedState, Schedule, Task, Validity,
+    Window,
 };
-pub use settings::{Asking, ExternalAccount, Settings};
+pub use settings::{ExternalAccount, OnDemandSettings, Settings};

@@ -1,18 +1,18 @@
 //! The thread that orders certificates: takes the schedule's tasks, carries them out, and tells it what came of each.
 
-mod work;
+mod event_loop;
 
 use crate::authority::Authority;
 use crate::certificate::Issued;
 use crate::folder::Lock;
 use crate::responder::Responder;
-use crate::schedule::{Memory, NameStatus, Validity};
+use crate::schedule::{NameStatus, SavedState, Validity};
 use crate::{Error, Folder, OnDemand, Settings};
+use event_loop::EventLoop;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
-use work::Work;
 
 /// The time between two attempts at a lock that another process has.
 const LOCK_INTERVAL: Duration = Duration::from_secs(1);
@@ -80,11 +80,13 @@ pub struct Manager {
 }
 
 /// Settings that were read and can be used from now on.
-pub struct Prepared(Arc<Authority>);
+pub struct PreparedSettings(Arc<Authority>);
 
-impl fmt::Debug for Prepared {
+impl fmt::Debug for PreparedSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Prepared").field(&self.0.folder).finish()
+        f.debug_tuple("PreparedSettings")
+            .field(&self.0.folder)
+            .finish()
     }
 }
 
@@ -96,17 +98,17 @@ impl fmt::Debug for Manager {
 
 impl Manager {
     /// Takes the folder for this process, and reads the roots. `waits`: a process that has the folder is waited for once
-    /// this is [started](Opened::start), for it is to end.
+    /// this is [started](OpenedFolder::start), for it is to end.
     ///
     /// # Errors
     /// The folder or the roots can't be used, or another process has the folder.
-    pub fn open(settings: Settings, waits: bool) -> Result<Opened, Error> {
+    pub fn open(settings: Settings, waits: bool) -> Result<OpenedFolder, Error> {
         let authority = Authority::new(settings)?;
         let (lock, holder) = match authority.folder.lock() {
             Err(Error::InUse { holder, .. }) if waits => (None, holder),
             lock => (Some(lock?), None),
         };
-        Ok(Opened {
+        Ok(OpenedFolder {
             authority,
             lock,
             holder,
@@ -118,22 +120,22 @@ impl Manager {
     ///
     /// # Errors
     /// The roots or the URL of the question can't be used, or the folder is another one ([`Error::OtherFolder`]).
-    pub fn prepare(&self, settings: Settings) -> Result<Prepared, Error> {
+    pub fn prepare(&self, settings: Settings) -> Result<PreparedSettings, Error> {
         let current = Arc::clone(&self.assignment.borrow().authority);
         if current.settings == settings {
-            return Ok(Prepared(current));
+            return Ok(PreparedSettings(current));
         }
         let authority = Authority::new(settings)?;
         if authority.folder.root() != current.folder.root() {
             let folder = current.folder.root().to_owned();
             return Err(Error::OtherFolder { folder });
         }
-        Ok(Prepared(Arc::new(authority)))
+        Ok(PreparedSettings(Arc::new(authority)))
     }
 
     /// Orders for these names by these settings from now on, and tries those at once that were refused before. Another
     /// directory is another authority, at which all is ordered anew that its folder does not have.
-    pub fn replace(&self, prepared: Prepared, names: &[String]) {
+    pub fn replace(&self, prepared: PreparedSettings, names: &[String]) {
         self.assignment.send_replace(Assignment {
             authority: prepared.0,
             names: names.into(),
@@ -143,7 +145,7 @@ impl Manager {
     /// Orders for these names from now on, by the same settings.
     pub fn replace_names(&self, names: &[String]) {
         let authority = Arc::clone(&self.assignment.borrow().authority);
-        self.replace(Prepared(authority), names);
+        self.replace(PreparedSettings(authority), names);
     }
 
     /// The state of all names, as of the latest step or the latest minute.
@@ -155,7 +157,7 @@ impl Manager {
 }
 
 /// A folder that is ready to be ordered into.
-pub struct Opened {
+pub struct OpenedFolder {
     authority: Authority,
     /// The lock on the folder; `None`: another process has it.
     lock: Option<Lock>,
@@ -163,15 +165,15 @@ pub struct Opened {
     on_demand: OnDemand,
 }
 
-impl fmt::Debug for Opened {
+impl fmt::Debug for OpenedFolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Opened")
+        f.debug_struct("OpenedFolder")
             .field("folder", &self.authority.folder)
             .finish_non_exhaustive()
     }
 }
 
-impl Opened {
+impl OpenedFolder {
     /// Names that come at run time, for the server's handshakes. At first none is had on demand.
     #[must_use]
     pub fn on_demand(&self) -> OnDemand {
@@ -212,14 +214,14 @@ impl Opened {
             .enable_time()
             .build()
             .map_err(Error::Thread)?;
-        let work = move || {
+        let event_loop = move || {
             let _lock = lock.unwrap_or_else(|| wait_for(&folder));
-            let work = Work::new(receiver, on_demand, (responder, observer), status);
+            let event_loop = EventLoop::new(receiver, on_demand, (responder, observer), status);
             let local = tokio::task::LocalSet::new();
-            local.block_on(&runtime, work.run());
+            local.block_on(&runtime, event_loop.run());
         };
         let thread = std::thread::Builder::new().name("acme".into());
-        thread.spawn(work).map_err(Error::Thread)?;
+        thread.spawn(event_loop).map_err(Error::Thread)?;
         Ok(manager)
     }
 }
@@ -237,13 +239,13 @@ fn wait_for(folder: &Folder) -> Lock {
 }
 
 /// The certificate's time and the memory of a name, as the folder has them.
-fn kept(folder: &Folder, name: &str) -> (Option<Validity>, Memory) {
+fn kept(folder: &Folder, name: &str) -> (Option<Validity>, SavedState) {
     let held = Issued::of_file(&folder.certificate(name), name);
-    let memory = folder.memory(name);
+    let saved_state = folder.saved_state(name);
     let has_order = folder.order(name).is_file();
-    let memory = Memory {
+    let saved_state = SavedState {
         has_order,
-        ..memory.unwrap_or_default()
+        ..saved_state.unwrap_or_default()
     };
-    (held.map(|held| held.validity), memory)
+    (held.map(|held| held.validity), saved_state)
 }

@@ -13,7 +13,7 @@ const MAX_NAME: usize = 253;
 const MAX_LABEL: usize = 63;
 
 /// The choice of the names that may be had on demand, in lower case.
-pub type Covers = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+pub type NameFilter = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// Names that handshakes ask for, as they come. Clones are the same. Never waits: a handshake is a worker's.
 #[derive(Clone, Default)]
@@ -22,14 +22,14 @@ pub struct OnDemand(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     /// `None`: no name is had on demand.
-    covers: RwLock<Option<Covers>>,
-    seen: Mutex<Seen>,
+    covers: RwLock<Option<NameFilter>>,
+    seen: Mutex<RequestedNames>,
     is_wanted: Notify,
 }
 
 /// Names of handshakes since the last look.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct RequestedNames {
     /// Names without a certificate.
     pub(crate) wanted: BTreeSet<String>,
     /// Names whose certificate was shown.
@@ -44,7 +44,7 @@ impl fmt::Debug for OnDemand {
 
 impl OnDemand {
     /// Replaces the test of names that are had on demand from now on; `None`: none is.
-    pub fn replace(&self, covers: Option<Covers>) {
+    pub fn replace(&self, covers: Option<NameFilter>) {
         *self
             .0
             .covers
@@ -89,11 +89,11 @@ impl OnDemand {
     }
 
     /// The names since the last time.
-    pub(crate) fn take(&self) -> Seen {
+    pub(crate) fn take(&self) -> RequestedNames {
         std::mem::take(&mut *self.seen())
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, RequestedNames> {
         self.0.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

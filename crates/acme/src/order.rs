@@ -2,7 +2,7 @@
 
 use crate::authority::{Authority, again, failure, of_problem, own_fault};
 use crate::certificate::{self, Issued};
-use crate::client::{HEARD, Heard};
+use crate::client::{LATEST_RESPONSE, ResponseFacts};
 use crate::folder::{self, Folder};
 use crate::responder::{BoxError, Responder};
 use crate::schedule::{Cause, Challenge, Failure, Validity};
@@ -35,7 +35,7 @@ pub(crate) enum Step {
 
 /// The parts of an order that are kept over a restart.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct SavedOrder {
     url: String,
     /// PEM.
     key: String,
@@ -60,7 +60,7 @@ impl OpenOrder {
         let account = authority.account().await?;
         let order = authority.new_order(&account, name, replaces).await?;
         let key = KeyPair::generate().map_err(|error| own_fault(&error))?;
-        let kept = Kept {
+        let kept = SavedOrder {
             url: order.url().to_owned(),
             key: key.serialize_pem(),
         };
@@ -83,7 +83,7 @@ impl OpenOrder {
             message,
         };
         let text = folder::read(&authority.folder.order(name)).ok().flatten();
-        let kept = text.and_then(|text| serde_json::from_str::<Kept>(&text).ok());
+        let kept = text.and_then(|text| serde_json::from_str::<SavedOrder>(&text).ok());
         let kept = kept.ok_or_else(|| gone("the order from before the restart is lost".into()))?;
         let key = KeyPair::from_pem(&kept.key).map_err(|error| gone(error.to_string()))?;
         let account = authority.account().await?;
@@ -155,7 +155,7 @@ impl OpenOrder {
     ) -> Result<Step, (Failure, Option<Box<Self>>)> {
         match self.next_step(authority).await {
             Ok(Some(validity)) => Ok(Step::Issued(validity)),
-            Ok(None) => Ok(Step::Pending(self, heard().retry_after)),
+            Ok(None) => Ok(Step::Pending(self, response_facts().retry_after)),
             Err(failure) => {
                 let goes_on = failure.cause == Cause::Authority;
                 Err((failure, goes_on.then_some(self)))
@@ -197,7 +197,7 @@ impl OpenOrder {
             said = challenges.find_map(|it| it.error.clone()).or(said);
         }
         let unsaid = "the authority calls the order invalid, and does not say why";
-        let said = said.map(|problem| of_problem(&problem, Heard::default()));
+        let said = said.map(|problem| of_problem(&problem, ResponseFacts::default()));
         let failure = said.unwrap_or_else(|| Failure {
             cause: Cause::Name,
             retry_after: None,
@@ -274,8 +274,8 @@ impl Drop for Answers {
     }
 }
 
-fn heard() -> Heard {
-    HEARD.try_with(Cell::get).unwrap_or_default()
+fn response_facts() -> ResponseFacts {
+    LATEST_RESPONSE.try_with(Cell::get).unwrap_or_default()
 }
 
 fn word(challenge: Challenge) -> &'static str {

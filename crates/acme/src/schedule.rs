@@ -15,7 +15,7 @@ mod failure;
 mod renewal;
 
 pub use demand::Answer;
-pub use entry::{Memory, NameStatus};
+pub use entry::{NameStatus, SavedState};
 pub use failure::{Cause, Failure};
 pub use renewal::{Validity, Window};
 
@@ -36,14 +36,14 @@ const MAX_ORDERS: usize = 16;
 const MAX_SLEEP: Duration = Duration::from_secs(60);
 
 /// The time after which an order that is still pending is given up.
-const PATIENCE: Duration = Duration::from_secs(3_600);
+const PENDING_ORDER_TIMEOUT: Duration = Duration::from_secs(3_600);
 
 /// The longest times that an authority can ask to be left alone for: by what it says of itself, and of a name.
-const LONGEST_PAUSE: Duration = Duration::from_secs(86_400);
-const LONGEST_LIMIT: Duration = Duration::from_secs(7 * 86_400);
+const MAX_AUTHORITY_RETRY_AFTER: Duration = Duration::from_secs(86_400);
+const MAX_NAME_RETRY_AFTER: Duration = Duration::from_secs(7 * 86_400);
 
 /// The least time after a rate limit that says none.
-const UNSAID_LIMIT: Duration = Duration::from_secs(3_600);
+const DEFAULT_RATE_LIMIT_WAIT: Duration = Duration::from_secs(3_600);
 
 /// Bounds of the time between two questions for the time of renewal (RFC 9773 section 4.3.2).
 const INFO_INTERVAL: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(86_400));
@@ -121,7 +121,7 @@ pub struct Schedule {
     budget: Budget,
     demand: Demand,
     /// Failures of the authority or the account, one after the other without an answer between them.
-    troubles: u32,
+    consecutive_failures: u32,
     paused_until: Duration,
 }
 
@@ -136,22 +136,22 @@ impl Schedule {
             rng: Rng::with_seed(seed),
             budget: Budget::new(ORDERS, now.elapsed),
             demand: Demand::new(now.elapsed),
-            troubles: 0,
+            consecutive_failures: 0,
             paused_until: Duration::ZERO,
         }
     }
 
     /// Adds a name, with the certificate that there is and what is known of it from before. A name that is there already
     /// stays as it is, and is no longer on demand.
-    pub fn add(&mut self, name: &str, held: Option<Validity>, memory: &Memory, now: Now) {
+    pub fn add(&mut self, name: &str, held: Option<Validity>, saved_state: &SavedState, now: Now) {
         self.demand
             .configured(name, self.entries.contains_key(name));
-        self.insert(name, held, memory, now);
+        self.insert(name, held, saved_state, now);
     }
 
-    fn insert(&mut self, name: &str, held: Option<Validity>, memory: &Memory, now: Now) {
+    fn insert(&mut self, name: &str, held: Option<Validity>, saved_state: &SavedState, now: Now) {
         if !self.entries.contains_key(name) {
-            let entry = Entry::new(held, memory, now, &mut self.rng);
+            let entry = Entry::new(held, saved_state, now, &mut self.rng);
             self.entries.insert(name.to_owned(), entry);
         }
     }
@@ -187,7 +187,11 @@ impl Schedule {
         }
         let busy = self.entries.values().filter(|it| it.is_busy).count();
         // After a failure one task alone shows whether the authority is back.
-        let most = if self.troubles > 0 { 1 } else { MAX_TASKS };
+        let most = if self.consecutive_failures > 0 {
+            1
+        } else {
+            MAX_TASKS
+        };
         if now.elapsed < self.paused_until || busy >= most || self.challenges.is_empty() {
             return None;
         }
@@ -217,11 +221,11 @@ impl Schedule {
 
     /// The order of a name is there and not yet decided: it is looked at again later. False: it is given up.
     pub fn on_pending(&mut self, name: &str, retry_after: Option<Duration>, now: Now) -> bool {
-        self.troubles = 0;
+        self.consecutive_failures = 0;
         let Some(entry) = self.entries.get_mut(name) else {
             return false;
         };
-        if entry.pend(retry_after, now.elapsed, &mut self.rng) <= PATIENCE {
+        if entry.set_pending(retry_after, now.elapsed, &mut self.rng) <= PENDING_ORDER_TIMEOUT {
             return true;
         }
         let failure = Failure {
@@ -234,7 +238,7 @@ impl Schedule {
 
     /// A certificate was issued and is in use.
     pub fn on_issued(&mut self, name: &str, validity: Validity, now: Now) {
-        self.troubles = 0;
+        self.consecutive_failures = 0;
         if let Some(entry) = self.entries.get_mut(name) {
             entry.issued(validity, now, &mut self.rng);
         }
@@ -249,16 +253,18 @@ impl Schedule {
             // Another task of the same outage.
             Cause::Authority | Cause::Account if now.elapsed < self.paused_until => {}
             Cause::Authority | Cause::Account => {
-                self.troubles = self.troubles.saturating_add(1);
+                self.consecutive_failures = self.consecutive_failures.saturating_add(1);
                 let waits = match failure.cause {
                     Cause::Account => OF_NAMES,
                     _ => OF_AUTHORITY,
                 };
-                let wait = waits.wait(self.troubles, rng).max(asked.min(LONGEST_PAUSE));
+                let wait = waits
+                    .wait(self.consecutive_failures, rng)
+                    .max(asked.min(MAX_AUTHORITY_RETRY_AFTER));
                 self.paused_until = self.paused_until.max(now.elapsed + wait);
             }
             // It has answered.
-            Cause::RateLimit | Cause::Name | Cause::Order => self.troubles = 0,
+            Cause::RateLimit | Cause::Name | Cause::Order => self.consecutive_failures = 0,
         }
         let entry = self.entries.get_mut(name);
         entry.is_some_and(|entry| entry.fail(failure, now.elapsed, rng))
@@ -281,10 +287,13 @@ impl Schedule {
 
     /// The memory of a name that is to be kept over a restart.
     #[must_use]
-    pub fn memory(&self, name: &str, now: Now) -> Option<Memory> {
-        let memory = self.entries.get(name)?.memory(now);
+    pub fn saved_state(&self, name: &str, now: Now) -> Option<SavedState> {
+        let saved_state = self.entries.get(name)?.saved_state(now);
         let used_at = self.demand.used_at(name, now).unwrap_or_default();
-        Some(Memory { used_at, ..memory })
+        Some(SavedState {
+            used_at,
+            ..saved_state
+        })
     }
 
     /// The state of each name.

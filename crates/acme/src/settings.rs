@@ -22,7 +22,7 @@ pub struct Settings {
     /// The challenges that the server can answer, the first one first.
     pub challenges: Vec<Challenge>,
     /// Names that come at run time; `None`: certificates are those of given names alone.
-    pub on_demand: Option<Asking>,
+    pub on_demand: Option<OnDemandSettings>,
     /// The folder of accounts and certificates.
     pub folder: PathBuf,
     /// The name and version of the program, which the authority is told (RFC 8555 section 6.1).
@@ -44,7 +44,7 @@ impl Settings {
 
 /// The names that may have certificates on demand.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asking {
+pub struct OnDemandSettings {
     /// URL of `http` that is asked before a certificate is ordered, with `domain=NAME` in its query: 200 is yes, any other
     /// status no.
     pub url: String,

@@ -198,7 +198,7 @@ impl Admin {
     }
 
     fn explain(&self, query: &str) -> Response<Full<Bytes>> {
-        let asked = match Asked::parse(query) {
+        let asked = match ExplainQuery::parse(query) {
             Ok(asked) => asked,
             Err(fault) => return plain(StatusCode::BAD_REQUEST, fault + "\n"),
         };
@@ -210,13 +210,13 @@ impl Admin {
 }
 
 /// Client and host that `/explain` is asked about.
-struct Asked {
+struct ExplainQuery {
     address: IpAddr,
     class: Option<ClientClass>,
     host: Option<String>,
 }
 
-impl Asked {
+impl ExplainQuery {
     fn parse(query: &str) -> Result<Self, String> {
         let (mut address, mut class, mut host) = (None, None, None);
         for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
@@ -340,11 +340,12 @@ mod tests {
 
     #[test]
     fn whom_to_explain_is_parsed_and_faults_are_named() {
-        let asked = Asked::parse("address=2001%3Adb8%3A%3A1&class=firefox-linux&host=").unwrap();
+        let asked =
+            ExplainQuery::parse("address=2001%3Adb8%3A%3A1&class=firefox-linux&host=").unwrap();
         assert_eq!(asked.address.to_string(), "2001:db8::1");
         assert_eq!(asked.class.unwrap().to_string(), "firefox-linux");
         assert_eq!(asked.host, None);
-        let fault = |query| Asked::parse(query).err().unwrap();
+        let fault = |query| ExplainQuery::parse(query).err().unwrap();
         assert_eq!(fault(""), "say whom to explain: /explain?address=IP");
         assert_eq!(fault("address=here"), "`here` is no IP address");
         assert_eq!(fault("x=1"), "`x` is none of address, class, host");

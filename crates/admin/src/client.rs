@@ -14,14 +14,14 @@ use tokio::runtime::Builder;
 use tokio::time::timeout;
 
 /// The time that an answer may take: a reload opens folders and reads certificates.
-const TIME: Duration = Duration::from_secs(60);
+const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// An answer is never longer.
 const MAX_ANSWER: usize = 16 << 20;
 
 /// An answer of an admin socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answered {
+pub struct AdminResponse {
     /// The status of HTTP.
     pub status: StatusCode,
     /// The content.
@@ -54,7 +54,7 @@ pub enum CallError {
 ///
 /// # Errors
 /// Nobody answers, or not as an admin socket does.
-pub fn call(at: &Address, method: Method, target: &str) -> Result<Answered, CallError> {
+pub fn call(at: &Address, method: Method, target: &str) -> Result<AdminResponse, CallError> {
     let broken = |reason: String| CallError::Broken {
         at: at.clone(),
         reason,
@@ -77,18 +77,18 @@ pub fn call(at: &Address, method: Method, target: &str) -> Result<Answered, Call
             }
         }
     };
-    let asked = runtime.block_on(async { timeout(TIME, asking).await });
-    asked.unwrap_or_else(|_| Err(broken(format!("not within {} s", TIME.as_secs()))))
+    let asked = runtime.block_on(async { timeout(CALL_TIMEOUT, asking).await });
+    asked.unwrap_or_else(|_| Err(broken(format!("not within {} s", CALL_TIMEOUT.as_secs()))))
 }
 
 async fn ask(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     method: Method,
     target: &str,
-) -> Result<Answered, String> {
+) -> Result<AdminResponse, String> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
         .await
-        .map_err(|error| told(&error))?;
+        .map_err(|error| error_text(&error))?;
     let request = Request::builder()
         .method(method)
         .uri(target)
@@ -99,24 +99,24 @@ async fn ask(
         let response = sender
             .send_request(request)
             .await
-            .map_err(|error| told(&error))?;
+            .map_err(|error| error_text(&error))?;
         let status = response.status();
         let body = Limited::new(response.into_body(), MAX_ANSWER)
             .collect()
             .await;
         let body = body.map_err(|error| error.to_string())?.to_bytes();
-        Ok(Answered {
+        Ok(AdminResponse {
             status,
             text: String::from_utf8_lossy(&body).into_owned(),
         })
     };
     tokio::select! {
         answered = exchange => answered,
-        Err(error) = connection => Err(told(&error)),
+        Err(error) = connection => Err(error_text(&error)),
     }
 }
 
-fn told(error: &hyper::Error) -> String {
+fn error_text(error: &hyper::Error) -> String {
     let source = std::error::Error::source(error).map(ToString::to_string);
     source.map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
 }

@@ -63,7 +63,7 @@ impl Explained {
             class: it.class.to_string(),
             offer: it.decision.offer.to_string(),
             reason: it.decision.reason.to_string(),
-            alt_svc: said(it.decision.alt_svc),
+            alt_svc: alt_svc_text(it.decision.alt_svc),
             known: it.is_known,
             propensity: it.decision.propensity,
             hold_out: it.decision.held,
@@ -86,7 +86,7 @@ impl Explained {
 }
 
 /// The Alt-Svc of a response over TCP, in words.
-fn said(alt_svc: AltSvc) -> String {
+fn alt_svc_text(alt_svc: AltSvc) -> String {
     match alt_svc {
         AltSvc::Advertise { max_age } => {
             format!("Alt-Svc with h3 for {} s", max_age.as_secs())

@@ -28,7 +28,7 @@ mod upstream;
 
 pub use address::{Address, BadAddress};
 pub use answer::{AcmeReport, Admin, Reload, Reloaded};
-pub use client::{Answered, CallError, call};
+pub use client::{AdminResponse, CallError, call};
 pub use explained::Explained;
 pub use listener::StartError;
 pub use status::{

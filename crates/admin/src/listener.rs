@@ -24,13 +24,13 @@ use tokio::time::timeout;
 const MAX_CONNECTIONS: usize = 16;
 
 /// The time that a head may take to come.
-const HEAD_TIME: Duration = Duration::from_secs(5);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A connection is closed after this, so that one that idles does not keep others out.
-const CONNECTION_TIME: Duration = Duration::from_secs(60);
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The pause when no connection can be accepted, as without file descriptors.
-const PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// The admin socket can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -173,20 +173,20 @@ async fn listen(listener: Listener, admin: Admin) {
         let permit = Arc::clone(&room).acquire_owned().await;
         let accepted = match &listener {
             Listener::Unix(listener) => listener.accept().await.map(|(stream, _)| {
-                tokio::spawn(converse(stream, Arc::clone(&admin), true, permit));
+                tokio::spawn(handle_connection(stream, Arc::clone(&admin), true, permit));
             }),
             Listener::Tcp(listener) => listener.accept().await.map(|(stream, _)| {
-                tokio::spawn(converse(stream, Arc::clone(&admin), false, permit));
+                tokio::spawn(handle_connection(stream, Arc::clone(&admin), false, permit));
             }),
         };
         if let Err(error) = accepted {
             tracing::debug!(%error, "no connection at the admin socket");
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
         }
     }
 }
 
-async fn converse<P>(
+async fn handle_connection<P>(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     admin: Arc<Admin>,
     is_private: bool,
@@ -197,8 +197,10 @@ async fn converse<P>(
         async { Ok::<_, Infallible>(response) }
     });
     let mut http = http1::Builder::new();
-    let http = http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME);
+    let http = http
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT);
     let connection = http.serve_connection(TokioIo::new(stream), answer);
     // Whatever ends it: the other end asks again.
-    let _ = timeout(CONNECTION_TIME, connection).await;
+    let _ = timeout(CONNECTION_TIMEOUT, connection).await;
 }

@@ -5,7 +5,7 @@
 )]
 
 use altway_admin::{
-    Address, Admin, Answered, CallError, Explained, Reloaded, StartError, Status, call,
+    Address, Admin, AdminResponse, CallError, Explained, Reloaded, StartError, Status, call,
 };
 use altway_serve::{Bind, Options, Server, Site, StopHandle, certs, stop_channel};
 use http::{Method, StatusCode};
@@ -77,7 +77,7 @@ impl Drop for Running {
     }
 }
 
-fn get(at: &Address, target: &str) -> Answered {
+fn get(at: &Address, target: &str) -> AdminResponse {
     call(at, Method::GET, target).unwrap()
 }
 

@@ -17,7 +17,7 @@ pub const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 /// Time from one request to the next.
 const PERIOD: Duration = Duration::from_millis(20);
 /// A response that takes longer has failed.
-const PATIENCE: Duration = Duration::from_secs(2);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A protocol to ask over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,9 +70,9 @@ impl Client {
             }
             Self::H2(connection, stream) => {
                 *stream += 2;
-                connection.fetch(*stream - 2, path, PATIENCE)
+                connection.fetch(*stream - 2, path, RESPONSE_TIMEOUT)
             }
-            Self::H3(connection) => connection.fetch(path, PATIENCE),
+            Self::H3(connection) => connection.fetch(path, RESPONSE_TIMEOUT),
         }
     }
 }
@@ -83,7 +83,7 @@ fn get(path: &str) -> Vec<u8> {
 
 /// Status of a response of HTTP/1.1 that is read by `read`, once it is complete.
 fn response(mut read: impl FnMut(Duration) -> io::Result<Vec<u8>>) -> io::Result<u16> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + RESPONSE_TIMEOUT;
     let mut bytes = Vec::new();
     while let Some(left) = deadline.checked_duration_since(Instant::now()) {
         bytes.extend(read(left)?);
@@ -152,7 +152,7 @@ impl Bystander {
         let (stopped, count, target) = (Arc::clone(&stop), Arc::clone(&asked), target.clone());
         let mut seats: Vec<_> = protocols
             .iter()
-            .map(|protocol| Seat::new(*protocol))
+            .map(|protocol| ProtocolClient::new(*protocol))
             .collect();
         let thread = thread::spawn(move || {
             let mut service = Service::default();
@@ -197,12 +197,12 @@ impl Bystander {
 }
 
 /// A protocol, and the connection over which it was asked last.
-struct Seat {
+struct ProtocolClient {
     protocol: Protocol,
     client: Option<Client>,
 }
 
-impl Seat {
+impl ProtocolClient {
     fn new(protocol: Protocol) -> Self {
         Self {
             protocol,

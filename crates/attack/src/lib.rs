@@ -6,16 +6,16 @@
 //! descriptors, the bystander's service, the life of the process; and what the attack itself checks.
 //! Each attack has a quick form for the tests of every change and a full one for a quiet machine.
 
-mod arena;
 pub mod attacks;
 pub mod bystander;
 pub mod client;
+mod context;
 mod oracle;
 pub mod process;
 pub mod server;
 
-pub use arena::{Arena, Scale};
 pub use attacks::ALL;
+pub use context::{AttackContext, Scale};
 pub use oracle::{Check, Report, run};
 
 use bystander::Protocol;
@@ -40,9 +40,9 @@ pub struct Attack {
     /// that a client has gone but its silence.
     pub lingers: Duration,
     /// The attack itself. Its connections end when it returns.
-    pub run: fn(&mut Arena<'_>) -> anyhow::Result<()>,
+    pub run: fn(&mut AttackContext<'_>) -> anyhow::Result<()>,
     /// Further checks once the bystander has stopped: they may end the server.
-    pub afterwards: Option<fn(&mut Arena<'_>) -> anyhow::Result<()>>,
+    pub afterwards: Option<fn(&mut AttackContext<'_>) -> anyhow::Result<()>>,
 }
 
 impl Attack {
@@ -50,7 +50,7 @@ impl Attack {
     pub(crate) const fn new(
         name: &'static str,
         about: &'static str,
-        run: fn(&mut Arena<'_>) -> anyhow::Result<()>,
+        run: fn(&mut AttackContext<'_>) -> anyhow::Result<()>,
     ) -> Self {
         Self {
             name,
@@ -91,7 +91,7 @@ impl Attack {
     /// Adds further checks once the bystander has stopped.
     pub(crate) const fn then(
         mut self,
-        afterwards: fn(&mut Arena<'_>) -> anyhow::Result<()>,
+        afterwards: fn(&mut AttackContext<'_>) -> anyhow::Result<()>,
     ) -> Self {
         self.afterwards = Some(afterwards);
         self

@@ -7,22 +7,22 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use crate::Attack;
-use crate::arena::{Arena, Scale, within};
 use crate::bystander::{Bystander, Service};
+use crate::context::{AttackContext, Scale, within};
 use crate::process::{Sampler, Usage};
 use crate::server::Server;
 
 /// Time in which memory and descriptors must be back once the attackers have gone.
 const RECOVERY: Duration = Duration::from_secs(10);
 /// Resident memory in bytes above idle that counts as back: what an allocator keeps for the next time.
-const BACK: u64 = 16 << 20;
+const MAX_RETAINED_BYTES: u64 = 16 << 20;
 /// Descriptors above idle that count as back: files of the site that were asked for.
-const BACK_DESCRIPTORS: u64 = 16;
+const MAX_RETAINED_DESCRIPTORS: u64 = 16;
 /// The bystander's p99 during an attack.
-const P99: Duration = Duration::from_millis(5);
+const P99_BAR: Duration = Duration::from_millis(5);
 
 /// Requests of the bystander whose p99 says something: of fewer it would be the slowest but two.
-const ENOUGH: usize = 300;
+const MIN_SAMPLES: usize = 300;
 /// A short attack is made so many times at most for the bystander to have asked often enough.
 const MAX_ROUNDS: usize = 20;
 
@@ -88,32 +88,32 @@ pub fn run(binary: &Path, attack: &Attack, scale: Scale) -> Result<Report> {
     std::thread::sleep(Duration::from_millis(300));
     let idle = Usage::of(pid);
     let sampler = Sampler::start(pid);
-    let mut arena = Arena {
+    let mut context = AttackContext {
         server: &mut server,
         scale,
         idle,
         checks: Vec::new(),
     };
     for round in 0..MAX_ROUNDS {
-        let before = std::mem::take(&mut arena.checks);
-        (attack.run)(&mut arena)
+        let before = std::mem::take(&mut context.checks);
+        (attack.run)(&mut context)
             .with_context(|| format!("the attack {} cannot be made", attack.name))?;
-        arena.checks = worse_of(before, std::mem::take(&mut arena.checks));
+        context.checks = worse_of(before, std::mem::take(&mut context.checks));
         // What is left of a first round that lingers would be in the way of a second.
         let once = scale == Scale::Quick || !attack.lingers.is_zero();
         let last = round + 1 == MAX_ROUNDS || once;
-        if last || bystander.asked() >= ENOUGH {
+        if last || bystander.asked() >= MIN_SAMPLES {
             break;
         }
     }
     let peak = sampler.stop();
     let recovered = recovery(idle, pid, RECOVERY + attack.lingers);
     let service = bystander.stop();
-    let alive = alive(arena.server);
+    let alive = alive(context.server);
     if let Some(afterwards) = attack.afterwards {
-        afterwards(&mut arena)?;
+        afterwards(&mut context)?;
     }
-    let mut checks = arena.checks;
+    let mut checks = context.checks;
     checks.push(memory(attack, idle, peak));
     checks.extend(recovered);
     checks.push(alive);
@@ -147,24 +147,33 @@ fn memory(attack: &Attack, idle: Usage, peak: Usage) -> Check {
 
 fn recovery(idle: Usage, pid: u32, limit: Duration) -> [Check; 2] {
     let begun = Instant::now();
-    let memory = within(limit, || Usage::of(pid).resident <= idle.resident + BACK);
+    let memory = within(limit, || {
+        Usage::of(pid).resident <= idle.resident + MAX_RETAINED_BYTES
+    });
     let after = begun.elapsed();
     let left = limit.saturating_sub(after);
     let descriptors = within(left, || {
-        Usage::of(pid).descriptors <= idle.descriptors + BACK_DESCRIPTORS
+        Usage::of(pid).descriptors <= idle.descriptors + MAX_RETAINED_DESCRIPTORS
     });
     let now = Usage::of(pid);
     let above = now.resident.saturating_sub(idle.resident) >> 20;
     [
         Check {
             what: "memory afterwards".into(),
-            bar: format!("≤ {} MiB above idle in {} s", BACK >> 20, limit.as_secs()),
+            bar: format!(
+                "≤ {} MiB above idle in {} s",
+                MAX_RETAINED_BYTES >> 20,
+                limit.as_secs()
+            ),
             measured: format!("{above} MiB after {:.1} s", after.as_secs_f64()),
             met: memory,
         },
         Check {
             what: "descriptors afterwards".into(),
-            bar: format!("≤ {BACK_DESCRIPTORS} above idle in {} s", limit.as_secs()),
+            bar: format!(
+                "≤ {MAX_RETAINED_DESCRIPTORS} above idle in {} s",
+                limit.as_secs()
+            ),
             measured: format!(
                 "{} above idle, after {:.1} s",
                 now.descriptors.saturating_sub(idle.descriptors),
@@ -201,13 +210,13 @@ fn served(service: &Service, scale: Scale) -> Vec<Check> {
         let p99 = service.quantile(0.99);
         checks.push(Check {
             what: "bystander's p99".into(),
-            bar: format!("≤ {} ms", P99.as_millis()),
+            bar: format!("≤ {} ms", P99_BAR.as_millis()),
             measured: format!(
                 "{:.1} ms (p50 {:.1})",
                 p99.as_secs_f64() * 1e3,
                 service.quantile(0.5).as_secs_f64() * 1e3
             ),
-            met: p99 <= P99,
+            met: p99 <= P99_BAR,
         });
     }
     checks

@@ -5,16 +5,16 @@ use std::str::FromStr;
 
 /// The backend that was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Asked(Option<Backend>);
+pub(crate) struct BackendArgument(Option<Backend>);
 
-impl Asked {
+impl BackendArgument {
     /// `None` for whichever this machine has.
     pub(crate) fn backend(self) -> Option<Backend> {
         self.0
     }
 }
 
-impl FromStr for Asked {
+impl FromStr for BackendArgument {
     type Err = UnknownBackend;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -31,8 +31,8 @@ mod tests {
 
     #[test]
     fn auto_is_whichever_there_is() {
-        assert_eq!("auto".parse(), Ok(Asked(None)));
-        assert_eq!("netem".parse(), Ok(Asked(Some(Backend::Netem))));
-        assert!("any".parse::<Asked>().is_err());
+        assert_eq!("auto".parse(), Ok(BackendArgument(None)));
+        assert_eq!("netem".parse(), Ok(BackendArgument(Some(Backend::Netem))));
+        assert!("any".parse::<BackendArgument>().is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! A configuration on the disk: read with what it includes, its faults as an error of the command.
 
-use crate::hint::mistake;
+use crate::hint::usage_error;
 use altway_config::{ConfigFiles, Faults, Places, Plan, read_with_places};
 use anyhow::Result;
 use std::error::Error;
@@ -14,7 +14,7 @@ use std::{fmt, fs, io};
 pub(crate) fn load(file: &Path) -> Result<(Plan, Places)> {
     let name = file.display().to_string();
     let text = text_of(file).map_err(|reason| {
-        mistake(
+        usage_error(
             format!("cannot read the configuration `{name}`: {reason}"),
             "give a file: docs/configuration.md has examples, `altway config show -- DIR` makes one",
         )
@@ -42,7 +42,7 @@ pub(crate) fn refused(name: &str, faults: Faults) -> anyhow::Error {
 /// The error of options that make no configuration.
 pub(crate) fn of_options(faults: Faults) -> anyhow::Error {
     match faults.as_slice() {
-        [one] => mistake(one.message.clone(), one.hint.clone().unwrap_or_default()),
+        [one] => usage_error(one.message.clone(), one.hint.clone().unwrap_or_default()),
         _ => refused("the options", faults),
     }
 }

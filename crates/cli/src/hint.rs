@@ -19,22 +19,22 @@ const CERTIFICATE_FILE: &str = "a certificate's file is PEM: the server's own fi
 
 /// A mistake at the command line that no crate below could know of, with its mend.
 #[derive(Debug)]
-struct Mistake {
+struct UsageError {
     what: String,
     mend: String,
 }
 
-impl fmt::Display for Mistake {
+impl fmt::Display for UsageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)
     }
 }
 
-impl Error for Mistake {}
+impl Error for UsageError {}
 
 /// An error that says `what` is wrong, and hints at its `mend`.
-pub(crate) fn mistake(what: impl Into<String>, mend: impl Into<String>) -> anyhow::Error {
-    Mistake {
+pub(crate) fn usage_error(what: impl Into<String>, mend: impl Into<String>) -> anyhow::Error {
+    UsageError {
         what: what.into(),
         mend: mend.into(),
     }
@@ -49,14 +49,14 @@ pub(crate) fn of(error: &anyhow::Error) -> Option<String> {
 }
 
 /// The hint that does not speak of options, if there is one: for what a configuration names.
-pub(crate) fn of_mistake(error: &anyhow::Error) -> Option<String> {
-    let mistake = error.downcast_ref::<Mistake>()?;
-    Some(mistake.mend.clone())
+pub(crate) fn of_usage_error(error: &anyhow::Error) -> Option<String> {
+    let usage_error = error.downcast_ref::<UsageError>()?;
+    Some(usage_error.mend.clone())
 }
 
 fn of_ours(error: &(dyn Error + 'static)) -> Option<String> {
-    if let Some(mistake) = error.downcast_ref::<Mistake>() {
-        return Some(mistake.mend.clone());
+    if let Some(usage_error) = error.downcast_ref::<UsageError>() {
+        return Some(usage_error.mend.clone());
     }
     if let Some(error) = error.downcast_ref::<EmulateError>() {
         return of_emulate(error);
@@ -201,16 +201,18 @@ fn of_lab(error: &LabError) -> Option<String> {
         LabError::NoCongestion { .. } => {
             "as root, `modprobe tcp_bbr` loads bbr; or leave it out of the plan"
         }
-        LabError::Unspoken { .. } => {
+        LabError::UnsupportedProtocol { .. } => {
             "leave that protocol out of `protocols`, or install a version that speaks it"
         }
-        LabError::Deaf { .. } => "leave it out of `client`, or install one with alt-svc",
+        LabError::NoAltSvc { .. } => "leave it out of `client`, or install one with alt-svc",
         LabError::Silent { .. } => {
             "see whether its command serves the folder over that protocol, and at {address}:{port}"
         }
         LabError::EmptyShard { .. } => "take fewer shards than the plan has cells",
-        LabError::Unlike { .. } => "merge the shards of one plan, measured by one build of altway",
-        LabError::Hopeless { .. } => "run `altway doctor` to see what hinders this machine",
+        LabError::DifferentRuns { .. } => {
+            "merge the shards of one plan, measured by one build of altway"
+        }
+        LabError::TooManyFailures { .. } => "run `altway doctor` to see what hinders this machine",
         _ => return None,
     };
     Some(hint.into())

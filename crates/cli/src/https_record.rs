@@ -27,7 +27,7 @@ const MAX_RECORDS: u16 = 64;
 
 /// Resolvers that are asked, and how long each may take.
 const MAX_RESOLVERS: usize = 3;
-const PATIENCE: Duration = Duration::from_secs(2);
+const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The port of the DNS.
 const PORT: u16 = 53;
@@ -128,7 +128,7 @@ fn exchange(question: &[u8], resolver: SocketAddr) -> io::Result<Vec<u8>> {
     // From here on the kernel drops what others send.
     socket.connect(resolver)?;
     socket.send(question)?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + QUERY_TIMEOUT;
     let mut buffer = [0; ANSWER as usize];
     loop {
         let left = deadline.saturating_duration_since(Instant::now());

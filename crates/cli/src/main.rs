@@ -7,10 +7,10 @@ mod backend;
 mod commands;
 mod config_file;
 mod container;
+mod diagnostics;
 mod help;
 mod hint;
 mod https_record;
-mod insight;
 mod printer;
 mod signals;
 mod stderr;
@@ -147,7 +147,7 @@ fn start_log(global: &Global) {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(|| stderr::Lines)
-        .with_ansi(printer::colour_wanted())
+        .with_ansi(printer::wants_color())
         .init();
 }
 

@@ -60,7 +60,7 @@ impl Printer {
 }
 
 /// Colour only for a person who did not refuse it (<https://no-color.org>).
-pub(crate) fn colour_wanted() -> bool {
+pub(crate) fn wants_color() -> bool {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     !refused && io::stderr().is_terminal()
 }

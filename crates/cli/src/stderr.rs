@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 /// The time for which a line of the command itself, and the last ones of its log, wait for a reader.
-const PATIENCE: Duration = Duration::from_millis(500);
+const WRITE_TIMEOUT: Duration = Duration::from_millis(500);
 
 static QUEUE: OnceLock<LogWriter> = OnceLock::new();
 
@@ -37,7 +37,7 @@ pub(crate) fn say(line: &str) {
 /// Waits a moment for what is queued, at the end of the process.
 pub(crate) fn drain() {
     if let Some(queue) = QUEUE.get() {
-        queue.drain(PATIENCE);
+        queue.drain(WRITE_TIMEOUT);
     }
 }
 

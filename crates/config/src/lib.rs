@@ -55,7 +55,7 @@ pub use config::{
 pub use fault::{Fault, Faults, MAX_FAULTS};
 pub use limits::Limits;
 pub use plan::{Places, Plan};
-pub use print::Shown;
+pub use print::PrintExtent;
 pub use proxy::{
     FieldChanges, HealthCheck, MAX_ATTEMPTS, MAX_KEEP_BODY, MAX_UPSTREAMS, Proxy, ProxyRetry,
     ProxyTimeouts,

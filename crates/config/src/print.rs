@@ -11,7 +11,7 @@ const WIDTH: usize = 100;
 
 /// The extent of what is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shown {
+pub enum PrintExtent {
     /// Keys whose value differs from the default.
     Given,
     /// Every key, with its meaning and its default as a comment; one without a value as a comment itself.
@@ -23,14 +23,14 @@ impl Config {
     /// Paths that are not UTF-8 are printed as far as they are.
     ///
     /// ```
-    /// use altway_config::{Action, Config, Files, NoFiles, PathPattern, Route, Shown, Site, read};
+    /// use altway_config::{Action, Config, Files, NoFiles, PathPattern, Route, PrintExtent, Site, read};
     ///
     /// let path = PathPattern::All;
     /// let action = Action::Files(Files::of("site"));
     /// let route = Route { path, headers: Vec::new(), action };
     /// let site = Site { is_default: true, routes: vec![route], ..Site::default() };
     /// let config = Config { sites: vec![site], ..Config::default() };
-    /// let text = config.to_toml(Shown::Given);
+    /// let text = config.to_toml(PrintExtent::Given);
     /// assert_eq!(text, "\
     /// [[site]]
     /// default = true
@@ -42,7 +42,7 @@ impl Config {
     /// # Ok::<(), altway_config::Faults>(())
     /// ```
     #[must_use]
-    pub fn to_toml(&self, shown: Shown) -> String {
+    pub fn to_toml(&self, shown: PrintExtent) -> String {
         let usual = Self::default();
         let mut page = Page {
             text: String::new(),
@@ -79,7 +79,7 @@ impl Config {
                 page.keys(&keys::ACME, &acme.values(), &Acme::default().values());
             }
             // The table itself says that certificates are to be ordered.
-            None if shown == Shown::All => page.absent("[acme]", &keys::ACME),
+            None if shown == PrintExtent::All => page.absent("[acme]", &keys::ACME),
             None => {}
         }
         for site in &self.sites {
@@ -91,7 +91,7 @@ impl Config {
 
 struct Page {
     text: String,
-    shown: Shown,
+    shown: PrintExtent,
 }
 
 impl Page {
@@ -118,7 +118,7 @@ impl Page {
         values: &Values,
         usual: &Values,
     ) {
-        if self.shown == Shown::Given && values == usual {
+        if self.shown == PrintExtent::Given && values == usual {
             return;
         }
         if let Some(header) = header {
@@ -142,14 +142,14 @@ impl Page {
                 continue;
             };
             let differs = usual.get(key.name) != Some(value);
-            if self.shown == Shown::All {
+            if self.shown == PrintExtent::All {
                 self.comment(key);
             }
             match value {
-                Some(value) if differs || self.shown == Shown::All => {
+                Some(value) if differs || self.shown == PrintExtent::All => {
                     self.text.push_str(&format!("{} = {value}\n", key.name));
                 }
-                None if self.shown == Shown::All => {
+                None if self.shown == PrintExtent::All => {
                     self.text.push_str(&format!("# {} =\n", key.name));
                 }
                 _ => {}

@@ -16,7 +16,7 @@ use crate::{Error, InterfaceAddress};
 /// There is no such interface; it has that address already; or the privilege is missing.
 pub fn attach(interface: &str, address: InterfaceAddress) -> Result<String, Error> {
     let netlink = Netlink::open()?;
-    let interface = netlink.meant(interface)?;
+    let interface = netlink.find_interface(interface)?;
     for offload in Offload::ALL {
         let switched = sys::set_offload(&interface.name, offload, false);
         switched.map_err(|source| Error::Network {

@@ -10,7 +10,7 @@ use crate::ip::IpVersion;
 use crate::link::Link;
 use crate::link_devices::{Interface, Start};
 use crate::netem::{NetemLink, Router, beyond_netem};
-use crate::netlink::{Given, Netlink};
+use crate::netlink::{InterfaceProperties, Netlink};
 use crate::packet::PacketPort;
 use crate::packet_log::{LogReport, PacketLog};
 use crate::pump::{Parameters, Snapshot};
@@ -197,14 +197,14 @@ impl Target for Between {
 /// Finds both interfaces, and the larger of their MTUs.
 fn look_up(options: &BetweenOptions) -> Result<([Interface; 2], u16), Error> {
     let netlink = Netlink::open()?;
-    let client = netlink.meant(&options.client_side)?;
-    let server = netlink.meant(&options.server_side)?;
+    let client = netlink.find_interface(&options.client_side)?;
+    let server = netlink.find_interface(&options.server_side)?;
     if client == server {
         return Err(unfit(client, "can't be both sides of a link"));
     }
     let mut mtu = 0;
     for side in [&client, &server] {
-        let given = netlink.given(&side.name)?;
+        let given = netlink.interface_properties(&side.name)?;
         if let Some(reason) = flaw(&given) {
             return Err(unfit(side.clone(), reason));
         }
@@ -221,7 +221,7 @@ fn unfit(interface: Interface, reason: &'static str) -> Error {
     }
 }
 
-fn flaw(given: &Given) -> Option<&'static str> {
+fn flaw(given: &InterfaceProperties) -> Option<&'static str> {
     if !given.is_ethernet {
         return Some("is no Ethernet interface");
     }

@@ -5,7 +5,7 @@
 //! passes through the interfaces, and that nobody else has them meanwhile (`claim`).
 
 use crate::claim::claim;
-use crate::clean::Remnant;
+use crate::clean::StaleResource;
 use crate::link_devices::Interface;
 use crate::netlink::Netlink;
 use crate::scratch::Scratch;
@@ -36,11 +36,11 @@ struct Record {
     boot: String,
     /// The number of the network namespace.
     network: u64,
-    interfaces: Vec<Changed>,
+    interfaces: Vec<InterfaceChange>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Changed {
+struct InterfaceChange {
     name: String,
     index: u32,
     /// Offloads that were on, in the order in which they are switched off.
@@ -94,7 +94,7 @@ impl Drop for Changes {
 ///
 /// # Errors
 /// Says why it can't be done here and now: it is to be tried again, so the record must stay.
-pub(crate) fn undo(folder: &Path) -> Result<Vec<Remnant>, Error> {
+pub(crate) fn undo(folder: &Path) -> Result<Vec<StaleResource>, Error> {
     let Some(record) = Record::read(folder) else {
         return Ok(Vec::new());
     };
@@ -108,16 +108,16 @@ pub(crate) fn undo(folder: &Path) -> Result<Vec<Remnant>, Error> {
         });
     }
     let netlink = Netlink::open()?;
-    let is_there = |changed: &Changed| {
-        let found = netlink.given(&changed.name);
+    let is_there = |changed: &InterfaceChange| {
+        let found = netlink.interface_properties(&changed.name);
         found.is_ok_and(|found| found.index == changed.index)
     };
     let left: Vec<_> = record.interfaces.into_iter().filter(is_there).collect();
     // Nobody may begin to use them meanwhile, and who does already needs them as they are.
     let claims = left.iter().map(|changed| claim(&changed.interface()));
     let _claims = claims.collect::<Result<Vec<_>, _>>()?;
-    left.iter().try_for_each(Changed::undo)?;
-    let remnant = |changed: Changed| Remnant::Interface { name: changed.name };
+    left.iter().try_for_each(InterfaceChange::undo)?;
+    let remnant = |changed: InterfaceChange| StaleResource::Interface { name: changed.name };
     Ok(left.into_iter().map(remnant).collect())
 }
 
@@ -127,7 +127,7 @@ impl Record {
             attempted: "find out where an interface is",
             source,
         };
-        let changed = |interface: &Interface| Changed::of(interface, netem);
+        let changed = |interface: &Interface| InterfaceChange::of(interface, netem);
         Ok(Self {
             boot: boot().map_err(read)?,
             network: network().map_err(read)?,
@@ -149,7 +149,7 @@ impl Record {
     }
 }
 
-impl Changed {
+impl InterfaceChange {
     fn of(interface: &Interface, netem: bool) -> Result<Self, Error> {
         if netem && netem::is_shaped(interface)? {
             return Err(Error::InterfaceInUse {
@@ -215,7 +215,7 @@ mod tests {
         Record {
             boot: boot().unwrap(),
             network: network().unwrap(),
-            interfaces: vec![Changed {
+            interfaces: vec![InterfaceChange {
                 name: "altway-none".into(),
                 index: 1_000_000,
                 offloads: vec![Offload::TcpSegmentation, Offload::SendChecksum],

@@ -21,7 +21,7 @@ use std::{fmt, fs, io};
 const VARIABLE: &str = "ALTWAY_EMULATION";
 
 /// Time that a process that was killed may take to end.
-const PATIENCE: Timespec = Timespec {
+const KILL_TIMEOUT: Timespec = Timespec {
     tv_sec: 2,
     tv_nsec: 0,
 };
@@ -30,7 +30,7 @@ const PATIENCE: Timespec = Timespec {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Remnant {
+pub enum StaleResource {
     /// A process that a command at an end of a link had started.
     Process {
         /// The number.
@@ -56,10 +56,10 @@ pub enum Remnant {
     },
 }
 
-impl Remnant {
+impl StaleResource {
     /// Returns what was done with it: `took away`, or `put back`.
     #[must_use]
-    pub fn deed(&self) -> &'static str {
+    pub fn action(&self) -> &'static str {
         match self {
             Self::Interface { .. } => "put back",
             _ => "took away",
@@ -67,7 +67,7 @@ impl Remnant {
     }
 }
 
-impl fmt::Display for Remnant {
+impl fmt::Display for StaleResource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Process { pid, command } => write!(f, "process {pid} (`{command}`)"),
@@ -87,7 +87,7 @@ impl fmt::Display for Remnant {
 ///
 /// # Errors
 /// [`Error::Clean`] when the list of processes or the temporary folder can't be read.
-pub fn clean() -> Result<Vec<Remnant>, Error> {
+pub fn clean() -> Result<Vec<StaleResource>, Error> {
     let mut taken = kill_orphans(Path::new("/proc"))?;
     let folders = scratch::remove_abandoned(&std::env::temp_dir(), |folder| {
         let undone = changes::undo(folder).map(|undone| taken.extend(undone));
@@ -95,9 +95,17 @@ pub fn clean() -> Result<Vec<Remnant>, Error> {
             .inspect_err(|error| tracing::warn!("{} stays for now: {error}", folder.display()))
             .is_ok()
     })?;
-    taken.extend(folders.into_iter().map(|path| Remnant::Folder { path }));
+    taken.extend(
+        folders
+            .into_iter()
+            .map(|path| StaleResource::Folder { path }),
+    );
     let sockets = control::remove_abandoned();
-    taken.extend(sockets.into_iter().map(|path| Remnant::Socket { path }));
+    taken.extend(
+        sockets
+            .into_iter()
+            .map(|path| StaleResource::Socket { path }),
+    );
     Ok(taken)
 }
 
@@ -163,7 +171,7 @@ impl fmt::Display for Owner {
     }
 }
 
-fn kill_orphans(processes: &Path) -> Result<Vec<Remnant>, Error> {
+fn kill_orphans(processes: &Path) -> Result<Vec<StaleResource>, Error> {
     let failed = |source| Error::Clean {
         path: processes.into(),
         source,
@@ -173,7 +181,7 @@ fn kill_orphans(processes: &Path) -> Result<Vec<Remnant>, Error> {
     Ok(pids.filter_map(kill_if_orphan).collect())
 }
 
-fn kill_if_orphan(pid: i32) -> Option<Remnant> {
+fn kill_if_orphan(pid: i32) -> Option<StaleResource> {
     if !is_orphan(pid) {
         return None;
     }
@@ -189,8 +197,8 @@ fn kill_if_orphan(pid: i32) -> Option<Remnant> {
     }
     // Readable when it has ended.
     let mut ended = [PollFd::new(&process, PollFlags::IN)];
-    let _ = poll(&mut ended, Some(&PATIENCE));
-    Some(Remnant::Process { pid, command })
+    let _ = poll(&mut ended, Some(&KILL_TIMEOUT));
+    Some(StaleResource::Process { pid, command })
 }
 
 /// Returns whether a process belongs to an emulation whose own process is gone. Environments of other users'
@@ -235,10 +243,10 @@ mod tests {
         command.spawn().unwrap()
     }
 
-    fn is_taken(taken: &[Remnant], child: &std::process::Child) -> bool {
+    fn is_taken(taken: &[StaleResource], child: &std::process::Child) -> bool {
         let pid = i32::try_from(child.id()).unwrap();
         let command = "sleep 60".to_owned();
-        taken.contains(&Remnant::Process { pid, command })
+        taken.contains(&StaleResource::Process { pid, command })
     }
 
     #[test]

@@ -22,11 +22,11 @@ pub(crate) struct WallClock {
 impl WallClock {
     /// Time that the difference of the two clocks is taken for granted: clocks that are being set
     /// right drift apart by up to 500 ppm, in that time by 50 µs.
-    const TRUSTED: Duration = Duration::from_millis(100);
+    const OFFSET_LIFETIME: Duration = Duration::from_millis(100);
 
     /// A stamp further back than this is the trace of a clock that was set, not of a packet that
     /// waited.
-    const OLDEST: Duration = Duration::from_millis(100);
+    const MAX_STAMP_AGE: Duration = Duration::from_millis(100);
 
     pub(crate) fn new() -> Self {
         Self {
@@ -37,13 +37,13 @@ impl WallClock {
 
     /// The time `since_1970`, which lies shortly before `now`. What can't be right counts as `now`.
     pub(crate) fn monotonic(&mut self, since_1970: Duration, now: Timestamp) -> Timestamp {
-        if now - self.looked_up > Self::TRUSTED {
+        if now - self.looked_up > Self::OFFSET_LIFETIME {
             self.ahead = ahead();
             self.looked_up = now;
         }
         let wall = u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX);
         let time = Timestamp::from_nanos(wall.saturating_sub(self.ahead));
-        if time > now || now - time > Self::OLDEST {
+        if time > now || now - time > Self::MAX_STAMP_AGE {
             return now;
         }
         time

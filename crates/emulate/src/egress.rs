@@ -202,7 +202,7 @@ impl Link for EgressLink {
     }
 
     fn set_schedule(&self, schedule: Schedule) -> Result<(), Error> {
-        match schedule.turns().is_empty() {
+        match schedule.changes().is_empty() {
             true => self.path.set_schedule(schedule),
             false => Err(beyond("changes while it runs")),
         }

@@ -4,7 +4,7 @@ use crate::backend::{self, Backend, Choice};
 use crate::clean;
 use crate::control::{LinkState, Target};
 use crate::egress::{Sender, Shaping};
-use crate::end::{self, End, Place, Tuning};
+use crate::end::{self, End, EndAddress, Tuning};
 use crate::idle_spinners::IdleSpinners;
 use crate::ip::IpVersion;
 use crate::link::Link;
@@ -19,7 +19,7 @@ use crate::pump::{Parameters, Snapshot};
 use crate::report::{Circumstances, LinkReport};
 use crate::router::{self, Router, RouterCounters};
 use crate::subnet::Subnet;
-use crate::sysctl::{self, Unset};
+use crate::sysctl::{self, UnsetParameter};
 use crate::topology::Topology;
 use crate::{Error, privilege, sys};
 use altway_link::{Change, Config, Schedule};
@@ -119,15 +119,15 @@ pub struct Emulation {
     /// The link's end on the client's side: the client's or the router's.
     near: End,
     server: End,
-    unset: Vec<Unset>,
+    unset: Vec<UnsetParameter>,
     choice: Choice,
-    since: Mutex<Since>,
+    since: Mutex<CounterBaseline>,
     idle_spinners: Option<IdleSpinners>,
 }
 
 /// Counters at the last start or restart, from which a report counts.
 #[derive(Debug, Clone, Copy, Default)]
-struct Since {
+struct CounterBaseline {
     /// Packets that the kernel had dropped by then.
     dropped: u64,
     /// Counters of the router by then.
@@ -200,7 +200,7 @@ impl Emulation {
         };
         let subnet = subnets.link.prefix();
         let [near_place, server_place] =
-            [subnets.link.client(), subnets.link.server()].map(|address| Place {
+            [subnets.link.client(), subnets.link.server()].map(|address| EndAddress {
                 address,
                 subnet,
                 mtu,
@@ -210,7 +210,7 @@ impl Emulation {
         let (near, near_unset) =
             near.run(|| end::configure(&near, &devices.client, near_place, Some(&tuning)))?;
         unset.extend(near_unset);
-        end::introduce(&devices, [&near, &server])?;
+        end::add_neighbours(&devices, [&near, &server])?;
         let log = options.packet_log.as_deref().map(PacketLog::create);
         let (packet_log, recorder) = log.transpose()?.unzip();
         let senders = [(&near, &devices.client), (&server, &devices.server)].map(Sender::new);
@@ -356,7 +356,7 @@ impl Emulation {
 
     /// The kernel parameters that could not be set in the namespaces; each costs something.
     #[must_use]
-    pub fn unset(&self) -> &[Unset] {
+    pub fn unset(&self) -> &[UnsetParameter] {
         &self.unset
     }
 
@@ -396,7 +396,11 @@ impl Emulation {
     }
 
     /// The report of what is in `snapshot`, with what the kernel counted since `since`.
-    fn take_report(&self, snapshot: &Snapshot, since: &Since) -> Result<LinkReport, Error> {
+    fn take_report(
+        &self,
+        snapshot: &Snapshot,
+        since: &CounterBaseline,
+    ) -> Result<LinkReport, Error> {
         let now = self.router_counters()?;
         let dropped = self.dropped(&now)?.saturating_sub(since.dropped);
         let router = self.router.as_ref();
@@ -425,16 +429,16 @@ impl Emulation {
     }
 
     /// Reads the counters from which the next report is to count.
-    fn read_counters(&self) -> Result<Since, Error> {
+    fn read_counters(&self) -> Result<CounterBaseline, Error> {
         let router = self.router_counters()?;
-        Ok(Since {
+        Ok(CounterBaseline {
             dropped: self.dropped(&router)?,
             router,
         })
     }
 
     /// Also keeps two callers from mixing up a restart and a report.
-    fn since(&self) -> MutexGuard<'_, Since> {
+    fn since(&self) -> MutexGuard<'_, CounterBaseline> {
         // Nothing that holds it can panic between its two fields.
         self.since.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -535,7 +539,7 @@ fn attach_client(
     server: &End,
     subnets: Subnets,
     tuning: &Tuning,
-) -> Result<(End, Option<Router>, Vec<Unset>), Error> {
+) -> Result<(End, Option<Router>, Vec<UnsetParameter>), Error> {
     if options.topology == Topology::Direct || options.topology.shapes_at_the_ends() {
         let namespace = &near.namespace;
         namespace.run(|| Netlink::open()?.add_default_route(server.address))?;

@@ -9,7 +9,7 @@ use crate::link_devices::{Interface, LinkDevices};
 use crate::namespace::Namespace;
 use crate::netlink::Netlink;
 use crate::subnet::Prefix;
-use crate::sysctl::{self, Unset};
+use crate::sysctl::{self, UnsetParameter};
 use rtnetlink::packet_route::link::Stats64;
 use std::net::IpAddr;
 
@@ -24,7 +24,7 @@ pub(crate) struct End {
 
 /// Address of an end of the link, its subnet, and the MTU.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct EndAddress {
     pub(crate) address: IpAddr,
     pub(crate) subnet: Prefix,
     pub(crate) mtu: u16,
@@ -57,10 +57,10 @@ impl End {
 pub(crate) fn configure(
     namespace: &Namespace,
     interface: &Interface,
-    place: Place,
+    place: EndAddress,
     tuning: Option<&Tuning>,
-) -> Result<(End, Vec<Unset>), Error> {
-    let Place {
+) -> Result<(End, Vec<UnsetParameter>), Error> {
+    let EndAddress {
         address,
         subnet,
         mtu,
@@ -82,7 +82,10 @@ pub(crate) fn configure(
 }
 
 /// Tells each end once and for all where the other is, where the link has hardware addresses.
-pub(crate) fn introduce(devices: &LinkDevices, [near, server]: [&End; 2]) -> Result<(), Error> {
+pub(crate) fn add_neighbours(
+    devices: &LinkDevices,
+    [near, server]: [&End; 2],
+) -> Result<(), Error> {
     let Some([of_server, of_near]) = devices.neighbours() else {
         return Ok(());
     };
@@ -96,7 +99,7 @@ pub(crate) fn introduce(devices: &LinkDevices, [near, server]: [&End; 2]) -> Res
 }
 
 /// Sets a namespace of ours up, on a thread in it.
-pub(crate) fn configure_namespace(tuning: &Tuning) -> Result<Vec<Unset>, Error> {
+pub(crate) fn configure_namespace(tuning: &Tuning) -> Result<Vec<UnsetParameter>, Error> {
     Netlink::open()?.set_loopback_up()?;
     if let Some(name) = &tuning.congestion_control {
         congestion::set_default(name, &tuning.host)?;

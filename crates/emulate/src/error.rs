@@ -223,7 +223,7 @@ pub enum Error {
         /// The kernel's answer.
         source: io::Error,
     },
-    /// Remnants of an emulation could not be looked for.
+    /// Stale resources of an emulation could not be looked for.
     #[error("cannot look for what was left behind in `{}`", path.display())]
     Clean {
         /// The place.

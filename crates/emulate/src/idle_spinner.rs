@@ -21,7 +21,7 @@ const NAME: &str = "altway-idle";
 
 /// The time that the thread spins after the last packet: longer than a round trip takes on most paths, so that a conversation is
 /// one time of work.
-const LINGER: Duration = Duration::from_millis(200);
+const SPIN_TIME: Duration = Duration::from_millis(200);
 
 /// Spins between two looks at the clock: some 10 µs.
 const SPINS: u32 = 1_000;
@@ -65,10 +65,10 @@ impl IdleSpinner {
     pub(crate) fn spin_from(&mut self, now: Timestamp) {
         let Some(thread) = &self.thread else { return };
         // Now and then is enough, and costs nothing.
-        if now + LINGER / 2 < self.spin_until {
+        if now + SPIN_TIME / 2 < self.spin_until {
             return;
         }
-        self.spin_until = now + LINGER;
+        self.spin_until = now + SPIN_TIME;
         self.shared
             .processor
             .store(sched_getcpu(), Ordering::Relaxed);

@@ -1,9 +1,9 @@
 //! Interfaces, addresses and routes over rtnetlink, in the network namespace of the calling thread.
 
-mod meant;
+mod interface_lookup;
 mod pairs;
 
-pub(crate) use pairs::{Given, Received};
+pub(crate) use pairs::{InterfaceProperties, ReceivedCounters};
 
 use crate::Error;
 use crate::subnet::Prefix;

@@ -5,7 +5,7 @@ use crate::clock::{self, now};
 use crate::coalescing::Coalescing;
 use crate::idle_spinner::IdleSpinner;
 use crate::lateness::Lateness;
-use crate::packet_log::{Entry, Recorder, Side, Sight};
+use crate::packet_log::{Entry, PacketEvent, Recorder, Side};
 use crate::pool::{Pool, Slot};
 use crate::port::{Lost, Port};
 use crate::report::mean_loss;
@@ -81,7 +81,7 @@ pub(crate) struct Snapshot {
     /// `None` where nobody can measure it.
     pub(crate) lateness: Option<Lateness>,
     /// Packets lost in this thread that the model did not lose.
-    pub(crate) mishaps: u64,
+    pub(crate) link_drops: u64,
     /// Packets lost on the way to this thread that no interface counted.
     pub(crate) socket_drops: u64,
     /// Number of times that this thread had to give its processor to another.
@@ -129,7 +129,7 @@ pub(crate) struct Pump<P> {
     directions: [LinkDirection; 2],
     pool: Pool,
     lateness: Lateness,
-    mishaps: u64,
+    link_drops: u64,
     socket_drops: u64,
     /// Result of [`switches::of_this_thread`] at the start, and the latest.
     switches_before: u64,
@@ -169,7 +169,7 @@ impl<P: Port> Pump<P> {
             directions: directions(parameters),
             pool: Pool::new(P::HEADER + usize::from(mtu)),
             lateness: Lateness::new(),
-            mishaps: 0,
+            link_drops: 0,
             socket_drops: 0,
             switches_before: 0,
             switches_seen: 0,
@@ -193,10 +193,10 @@ impl<P: Port> Pump<P> {
             // First in, then out: the model's time does not run backwards, and packets have come before
             // they are read.
             for direction in 0..self.directions.len() {
-                moved += self.take_in(direction)?;
+                moved += self.receive_batch(direction)?;
             }
             for direction in 0..self.directions.len() {
-                moved += self.let_out(direction);
+                moved += self.deliver_due(direction);
             }
             if let Some(recorder) = &mut self.recorder {
                 recorder.flush(now());
@@ -236,24 +236,24 @@ impl<P: Port> Pump<P> {
     }
 
     /// Hands over what is due at the far end of a direction; returns how many packets.
-    fn let_out(&mut self, direction: usize) -> usize {
+    fn deliver_due(&mut self, direction: usize) -> usize {
         let began = now();
         if began < self.directions[direction].coalescing.earliest() {
             return 0;
         }
         let moved = (0..BATCH)
-            .take_while(|_| self.let_out_one(direction).is_some())
+            .take_while(|_| self.deliver_one(direction).is_some())
             .count();
         if moved > 0 {
             let direction = &mut self.directions[direction];
             direction.coalescing.handed_over(began);
-            self.mishaps += lost(self.ends[direction.to].flush());
+            self.link_drops += lost(self.ends[direction.to].flush());
         }
         moved
     }
 
     /// Hands over the next packet that is due, if one is.
-    fn let_out_one(&mut self, direction: usize) -> Option<()> {
+    fn deliver_one(&mut self, direction: usize) -> Option<()> {
         let direction = &mut self.directions[direction];
         let now = now();
         let delivery = direction.model.dequeue(now);
@@ -264,16 +264,21 @@ impl<P: Port> Pump<P> {
             flip.apply(&mut self.pool.packet_mut(&delivery.packet)[P::HEADER..]);
         }
         let packet = self.pool.packet(&delivery.packet);
-        self.mishaps += lost(self.ends[direction.to].write(packet));
+        self.link_drops += lost(self.ends[direction.to].write(packet));
         if let Some(recorder) = &mut self.recorder {
-            recorder.record(entry(direction.to, Sight::Left, now, &packet[P::HEADER..]));
+            recorder.record(entry(
+                direction.to,
+                PacketEvent::Left,
+                now,
+                &packet[P::HEADER..],
+            ));
         }
         self.pool.put_back(delivery.packet);
         Some(())
     }
 
     /// Takes in what has arrived at the near end of a direction; returns how many packets.
-    fn take_in(&mut self, direction: usize) -> Result<usize, Errno> {
+    fn receive_batch(&mut self, direction: usize) -> Result<usize, Errno> {
         for moved in 0..BATCH {
             if self.pool.is_exhausted() {
                 return self.discard(self.directions[direction].from);
@@ -290,18 +295,18 @@ impl<P: Port> Pump<P> {
             let packet = self.pool.packet(&slot);
             let Some(size) = arrival.size else {
                 let to = &mut self.ends[direction.to];
-                self.mishaps += lost(to.write(packet)) + lost(to.flush());
+                self.link_drops += lost(to.write(packet)) + lost(to.flush());
                 self.pool.put_back(slot);
                 continue;
             };
             if let Some(recorder) = &mut self.recorder {
                 let packet = &packet[P::HEADER..];
-                recorder.record(entry(direction.from, Sight::Came, arrival.at, packet));
+                recorder.record(entry(direction.from, PacketEvent::Came, arrival.at, packet));
             }
             let transport = transport::of(&packet[P::HEADER..]);
             let copy = |slot: &Slot| {
                 let copy = self.pool.copy(slot);
-                self.mishaps += u64::from(copy.is_none());
+                self.link_drops += u64::from(copy.is_none());
                 copy
             };
             let offered = direction
@@ -310,8 +315,8 @@ impl<P: Port> Pump<P> {
             if let Err(dropped) = offered {
                 if let Some(recorder) = &mut self.recorder {
                     let packet = &self.pool.packet(&dropped.packet)[P::HEADER..];
-                    let sight = Sight::Dropped(dropped.reason);
-                    recorder.correct(entry(direction.from, sight, arrival.at, packet));
+                    let packet_event = PacketEvent::Dropped(dropped.reason);
+                    recorder.correct(entry(direction.from, packet_event, arrival.at, packet));
                 }
                 self.pool.put_back(dropped.packet);
             }
@@ -324,7 +329,7 @@ impl<P: Port> Pump<P> {
     /// thread for ever.
     fn discard(&mut self, end: usize) -> Result<usize, Errno> {
         let discarded = self.ends[end].drain(BATCH)?;
-        self.mishaps += discarded as u64;
+        self.link_drops += discarded as u64;
         Ok(discarded)
     }
 
@@ -437,7 +442,7 @@ impl<P: Port> Pump<P> {
             end.take_hidden_drops();
         }
         self.lateness = Lateness::new();
-        self.mishaps = 0;
+        self.link_drops = 0;
         self.socket_drops = 0;
     }
 
@@ -461,7 +466,7 @@ impl<P: Port> Pump<P> {
             lateness: Some(self.lateness.clone()),
             involuntary_switches: switches::of_this_thread().saturating_sub(self.switches_before),
             now,
-            mishaps: self.mishaps + up.packets_over_limit + down.packets_over_limit,
+            link_drops: self.link_drops + up.packets_over_limit + down.packets_over_limit,
             socket_drops: self.socket_drops,
         }
     }
@@ -495,7 +500,7 @@ fn free_dropped<P: Port>(
             let packet = &pool.packet(&dropped.packet)[P::HEADER..];
             recorder.record(entry(
                 direction.from,
-                Sight::Dropped(dropped.reason),
+                PacketEvent::Dropped(dropped.reason),
                 now(),
                 packet,
             ));
@@ -505,11 +510,11 @@ fn free_dropped<P: Port>(
 }
 
 /// A line of the packet log about a packet at an end, which is a place in [`Pump::ends`].
-fn entry(end: usize, sight: Sight, at: Timestamp, packet: &[u8]) -> Entry<'_> {
+fn entry(end: usize, packet_event: PacketEvent, at: Timestamp, packet: &[u8]) -> Entry<'_> {
     let side = if end == 0 { Side::Client } else { Side::Server };
     Entry {
         side,
-        sight,
+        packet_event,
         at,
         packet,
     }

@@ -207,10 +207,10 @@ impl LinkReport {
             lateness_us_p99: lateness(|lateness| lateness.percentile(99)),
             lateness_us_max: lateness(Lateness::max),
             lateness_limit_us: Self::lateness_limit_us(snapshot.now.least_delay),
-            hidden_drops: snapshot.mishaps + snapshot.socket_drops + dropped,
+            hidden_drops: snapshot.link_drops + snapshot.socket_drops + dropped,
             hidden_drops_interfaces: dropped,
             hidden_drops_sockets: snapshot.socket_drops,
-            hidden_drops_thread: snapshot.mishaps,
+            hidden_drops_thread: snapshot.link_drops,
             involuntary_switches: snapshot.involuntary_switches,
             router,
         }

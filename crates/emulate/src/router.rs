@@ -8,7 +8,7 @@ use crate::netlink::Netlink;
 use crate::proxy::{Forward, Limits, Proxy, ProxyReport};
 use crate::report::{DirectionReport, RouterReport};
 use crate::subnet::Subnet;
-use crate::sysctl::{self, Unset};
+use crate::sysctl::{self, UnsetParameter};
 use crate::topology::Topology;
 use crate::veth::{self, VethEnd};
 use crate::{Error, udp_drops};
@@ -56,11 +56,11 @@ impl Router {
     pub(crate) fn start(
         namespace: &Namespace,
         plan: &Plan<'_>,
-    ) -> Result<(Self, End, Vec<Unset>), Error> {
+    ) -> Result<(Self, End, Vec<UnsetParameter>), Error> {
         let client_namespace = Namespace::create()?;
         let (client, unset) = client_namespace.run(|| {
             let mut unset = configure_namespace(plan.tuning)?;
-            veth::lay(namespace, plan.mtu)?;
+            veth::create_pair(namespace, plan.mtu)?;
             let (end, more) = set_up_end(&client_namespace, VethEnd::Client, plan)?;
             unset.extend(more);
             Netlink::open()?.add_default_route(plan.veth.server())?;
@@ -118,7 +118,7 @@ impl RouterCounters {
 }
 
 /// Sets the router up, on a thread in its namespace.
-fn set_up(namespace: &Namespace, plan: &Plan<'_>) -> Result<(Router, Vec<Unset>), Error> {
+fn set_up(namespace: &Namespace, plan: &Plan<'_>) -> Result<(Router, Vec<UnsetParameter>), Error> {
     let (end, unset) = set_up_end(namespace, VethEnd::Router, plan)?;
     let proxy = match plan.topology {
         Topology::Proxied => Some(start_proxy(end.address, plan)?),
@@ -132,7 +132,7 @@ fn set_up_end(
     namespace: &Namespace,
     end: VethEnd,
     plan: &Plan<'_>,
-) -> Result<(End, Vec<Unset>), Error> {
+) -> Result<(End, Vec<UnsetParameter>), Error> {
     let (address, peer) = match end {
         VethEnd::Client => (plan.veth.client(), plan.veth.server()),
         VethEnd::Router => (plan.veth.server(), plan.veth.client()),

@@ -14,7 +14,7 @@ const TCP_BUFFER_MAX: u64 = 64 << 20;
 /// A kernel parameter that could not be set: the emulation runs, but not quite as it should.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Unset {
+pub struct UnsetParameter {
     /// The parameter, like `net.ipv4.tcp_rmem`.
     pub parameter: String,
     /// The value that it should have.
@@ -25,7 +25,7 @@ pub struct Unset {
     pub source: io::Error,
 }
 
-impl fmt::Display for Unset {
+impl fmt::Display for UnsetParameter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             parameter,
@@ -38,7 +38,7 @@ impl fmt::Display for Unset {
 }
 
 /// Sets what every namespace of an emulation needs; returns what could not be set.
-pub(crate) fn tune_namespace() -> Vec<Unset> {
+pub(crate) fn tune_namespace() -> Vec<UnsetParameter> {
     let wanted = [
         (
             "net.ipv4.tcp_no_metrics_save",
@@ -62,7 +62,7 @@ pub(crate) fn tune_namespace() -> Vec<Unset> {
 
 /// Keeps the kernel from sending anything of its own through an interface of the namespace of the
 /// calling thread, where each packet would take a draw of the loss generator.
-pub(crate) fn prepare_interface(version: IpVersion, interface: &str) -> Vec<Unset> {
+pub(crate) fn prepare_interface(version: IpVersion, interface: &str) -> Vec<UnsetParameter> {
     let wanted: &[_] = match version {
         IpVersion::V4 => &[("disable_ipv6", "1")],
         // No addresses of its own making, no router solicitations.
@@ -128,9 +128,9 @@ pub(crate) fn path(parameter: &str) -> String {
     format!("/proc/sys/{}", parameter.replace('.', "/"))
 }
 
-fn set_or_report(parameter: &str, value: String, cost: &'static str) -> Option<Unset> {
+fn set_or_report(parameter: &str, value: String, cost: &'static str) -> Option<UnsetParameter> {
     let source = write(parameter, &value).err()?;
-    Some(Unset {
+    Some(UnsetParameter {
         parameter: parameter.to_owned(),
         value,
         cost,

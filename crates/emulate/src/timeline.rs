@@ -26,9 +26,9 @@ impl Timeline {
 
     /// Replaces the changes that are to come; their times count from `now`.
     pub(crate) fn set_schedule(&mut self, now: Timestamp, schedule: &Schedule) {
-        let turns = schedule.turns().iter();
-        self.to_come = turns
-            .map(|turn| (now + turn.after, turn.change.clone()))
+        let changes = schedule.changes().iter();
+        self.to_come = changes
+            .map(|scheduled| (now + scheduled.after, scheduled.change.clone()))
             .collect();
     }
 
@@ -69,10 +69,10 @@ impl Timeline {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use altway_link::Turn;
+    use altway_link::ScheduledChange;
 
-    fn turn(seconds: u64, change: &str) -> Turn {
-        Turn {
+    fn scheduled(seconds: u64, change: &str) -> ScheduledChange {
+        ScheduledChange {
             after: Duration::from_secs(seconds),
             change: change.parse().unwrap(),
         }
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn changes_come_at_their_times_however_late_one_asks() {
         let mut timeline = Timeline::new(at(10), Duration::ZERO);
-        let schedule = Schedule::new([turn(3, "loss 5%"), turn(1, "loss 1%")]).unwrap();
+        let schedule = Schedule::new([scheduled(3, "loss 5%"), scheduled(1, "loss 1%")]).unwrap();
         timeline.set_schedule(at(20), &schedule);
         assert_eq!(timeline.poll_timeout(), Some(at(21)));
         assert_eq!(timeline.next_due(at(20)), None);
@@ -106,8 +106,8 @@ mod tests {
     #[test]
     fn a_new_schedule_takes_the_place_of_the_old_one() {
         let mut timeline = Timeline::new(at(0), Duration::ZERO);
-        timeline.set_schedule(at(0), &Schedule::new([turn(3, "loss 5%")]).unwrap());
-        timeline.set_schedule(at(1), &Schedule::new([turn(4, "loss 1%")]).unwrap());
+        timeline.set_schedule(at(0), &Schedule::new([scheduled(3, "loss 5%")]).unwrap());
+        timeline.set_schedule(at(1), &Schedule::new([scheduled(4, "loss 1%")]).unwrap());
         assert_eq!(timeline.to_come(at(1)).len(), 1);
         assert_eq!(timeline.poll_timeout(), Some(at(5)));
     }

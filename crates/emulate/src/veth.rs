@@ -51,7 +51,7 @@ impl VethEnd {
 
 /// Creates the pair from the namespace of the calling thread, the client's, to that of the router. Both
 /// ends are down.
-pub(crate) fn lay(router: &Namespace, mtu: u16) -> Result<(), Error> {
+pub(crate) fn create_pair(router: &Namespace, mtu: u16) -> Result<(), Error> {
     let netlink = Netlink::open()?;
     let peer = end(
         LinkMessageBuilder::<LinkUnspec>::new(),

@@ -11,7 +11,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const SOCKET_TIMEOUT: Duration = Duration::from_secs(20);
 
 fn forward(target: SocketAddr) -> Forward {
     format!("127.0.0.1:0:{target}").parse().unwrap()
@@ -27,7 +27,7 @@ fn proxy_udp(target: SocketAddr, limits: Limits) -> Proxy {
 
 fn connect(proxy: &Proxy) -> TcpStream {
     let stream = TcpStream::connect(proxy.tcp_addresses()[0]).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(SOCKET_TIMEOUT)).unwrap();
     stream
 }
 
@@ -38,7 +38,7 @@ fn listen() -> (TcpListener, SocketAddr) {
 }
 
 fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + SOCKET_TIMEOUT;
     while !condition() {
         assert!(Instant::now() < end, "waited too long for {what}");
         thread::sleep(Duration::from_millis(2));
@@ -247,7 +247,7 @@ fn echo() -> (UdpSocket, SocketAddr) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
     let echo = socket.try_clone().unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(SOCKET_TIMEOUT)).unwrap();
     thread::spawn(move || {
         let mut buffer = [0; 65_535];
         while let Ok((length, from)) = echo.recv_from(&mut buffer) {
@@ -261,7 +261,7 @@ fn echo() -> (UdpSocket, SocketAddr) {
 fn udp_client(proxy: &Proxy) -> UdpSocket {
     let client = UdpSocket::bind("127.0.0.1:0").unwrap();
     client.connect(proxy.udp_addresses()[0]).unwrap();
-    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    client.set_read_timeout(Some(SOCKET_TIMEOUT)).unwrap();
     client
 }
 
@@ -349,7 +349,7 @@ fn a_target_that_was_not_there_is_found_when_it_is() {
         proxy.report().udp_datagrams_up == 1
     });
     let server = UdpSocket::bind(address).unwrap();
-    server.set_read_timeout(Some(PATIENCE)).unwrap();
+    server.set_read_timeout(Some(SOCKET_TIMEOUT)).unwrap();
     client.send(b"somebody").unwrap();
     let mut buffer = [0; 16];
     let (length, _) = server.recv_from(&mut buffer).unwrap();

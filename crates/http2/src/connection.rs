@@ -75,7 +75,7 @@ pub struct Connection {
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     /// True once this side's SETTINGS are written.
-    greeted: bool,
+    sent_preface: bool,
     /// The last stream we process, once a GOAWAY has said so.
     last_processed: Option<u32>,
     /// The first GOAWAY of a shutdown is sent.
@@ -220,16 +220,16 @@ impl Turn<'_> {
 
     /// Sends this side's preface and SETTINGS, once.
     #[inline]
-    fn greet(&mut self) {
-        if !self.connection.state.greeted {
-            self.put_greeting();
+    fn send_preface(&mut self) {
+        if !self.connection.state.sent_preface {
+            self.put_preface();
         }
     }
 
     #[cold]
-    fn put_greeting(&mut self) {
+    fn put_preface(&mut self) {
         let connection = &mut *self.connection;
-        connection.state.greeted = true;
+        connection.state.sent_preface = true;
         let out = self.output.buffer();
         if connection.role == Role::Client {
             out.extend_from_slice(PREFACE);
@@ -259,7 +259,7 @@ impl Turn<'_> {
         if self.connection.state.closed {
             return;
         }
-        self.greet();
+        self.send_preface();
         let last = self.connection.last_processed();
         self.goaway(last, code);
         self.finish(CloseReason::Local { code, reason });
@@ -329,12 +329,12 @@ impl Turn<'_> {
         if connection.streams.is_empty() {
             connection.clock.active(self.now);
         }
-        self.tell_of_free_stream();
+        self.report_free_stream();
         self.end_if_finished();
     }
 
     /// The client's application waits for a stream, and there is one.
-    fn tell_of_free_stream(&mut self) {
+    fn report_free_stream(&mut self) {
         let connection = &mut *self.connection;
         if connection.wants_stream && connection.streams.len() < connection.max_streams() {
             connection.wants_stream = false;

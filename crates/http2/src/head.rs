@@ -14,7 +14,7 @@ use crate::Priority;
 use crate::hpack::{FIELD_OVERHEAD, Visitor};
 
 /// The buffer is given back when one message has made it larger than this.
-const KEEP: usize = 8 << 10;
+const MAX_RETAINED_CAPACITY: usize = 8 << 10;
 
 /// A part of `text`.
 type Span = (u32, u32);
@@ -86,7 +86,7 @@ impl HeadBuffer {
         );
         text.clear();
         fields.clear();
-        if text.capacity() > KEEP {
+        if text.capacity() > MAX_RETAINED_CAPACITY {
             text = Vec::new();
             fields = Vec::new();
         }

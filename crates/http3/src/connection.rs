@@ -2,7 +2,7 @@
 //! and the application's calls into stream writes.
 //!
 //! Exchanges are in `exchange`, their heads in `heads`, QPACK's streams in `tables`, the order of
-//! responses in `priorities`, heads that come again in `repeats`, slow peers in `stalls`, content that a
+//! responses in `priorities`, heads that come again in `head_cache`, slow peers in `progress`, content that a
 //! server drops in `unwanted`; this file has the connection's own life: handshake, control stream, GOAWAY,
 //! closing. It holds at most
 //! [`Limits::max_concurrent_requests`](crate::Limits::max_concurrent_requests) exchanges and 8 unidirectional streams, as QUIC's stream
@@ -10,11 +10,11 @@
 
 mod early;
 mod exchange;
+mod head_cache;
 mod heads;
 mod kept;
 mod priorities;
-mod repeats;
-mod stalls;
+mod progress;
 mod tables;
 mod unwanted;
 
@@ -29,15 +29,15 @@ use rustc_hash::FxHashMap;
 
 use self::early::Early;
 pub use self::early::EarlyData;
-pub(crate) use self::early::Memory;
+pub(crate) use self::early::ResumptionState;
 use self::exchange::Exchange;
-use self::repeats::{LastRequest, LastResponse};
+use self::head_cache::{LastRequest, LastResponse};
 use crate::budget::Budget;
 use crate::failure::Violation;
 use crate::frame::{self, Frame, kind};
 use crate::grease::Grease;
 use crate::settings::Settings;
-use crate::terms::Terms;
+use crate::shared_config::SharedConfig;
 use crate::unidirectional::{self, Incoming, Outcome, Outgoing, stream_type};
 use crate::{Code, Event, Role, StreamId, qpack, varint};
 
@@ -67,7 +67,7 @@ enum StreamLimiter {
 ///
 /// Memory is bounded by [`Limits`](crate::Limits), QUIC's windows and its stream limits; see those.
 pub struct Connection {
-    terms: Arc<Terms>,
+    shared_config: Arc<SharedConfig>,
     phase: Phase,
     events: VecDeque<Event>,
     /// Streams to be told of that take bytes again, by falling rank.
@@ -90,7 +90,7 @@ pub struct Connection {
     /// Server: the ID of the client's next request.
     next_request: u64,
     /// Server: PRIORITY_UPDATE of streams that are not open yet.
-    wishes: FxHashMap<u64, Priority>,
+    pending_priorities: FxHashMap<u64, Priority>,
     /// Server: the ID in the client's last MAX_PUSH_ID.
     max_push_id: Option<u64>,
     /// The ID in the GOAWAY that was sent, or is to be sent after the handshake.
@@ -98,7 +98,7 @@ pub struct Connection {
     go_away_received: Option<u64>,
     early: Early,
     /// Client: what it keeps for connections to come.
-    memory: Option<Memory>,
+    resumption: Option<ResumptionState>,
     /// The side that can permit a stream, after a request was refused for want of one.
     wants_stream: Option<StreamLimiter>,
     floods: Budget,
@@ -115,15 +115,15 @@ impl Connection {
     ///
     /// `seed` chooses the identifiers without meaning.
     #[must_use]
-    pub fn new(terms: &Arc<Terms>, seed: u64, now: Instant) -> Self {
-        let limits = &terms.limits;
+    pub fn new(shared_config: &Arc<SharedConfig>, seed: u64, now: Instant) -> Self {
+        let limits = &shared_config.limits;
         Self {
-            terms: Arc::clone(terms),
+            shared_config: Arc::clone(shared_config),
             phase: Phase::Handshake,
             events: VecDeque::new(),
             writable: BTreeSet::new(),
             exchanges: FxHashMap::default(),
-            incoming: Incoming::new(terms.role),
+            incoming: Incoming::new(shared_config.role),
             control: Outgoing::new(stream_type::CONTROL),
             encoder_stream: Outgoing::new(stream_type::QPACK_ENCODER),
             decoder_stream: Outgoing::new(stream_type::QPACK_DECODER),
@@ -135,12 +135,12 @@ impl Connection {
             kept: 0,
             peer_settings: Settings::default(),
             next_request: 0,
-            wishes: FxHashMap::default(),
+            pending_priorities: FxHashMap::default(),
             max_push_id: None,
             go_away_sent: None,
             go_away_received: None,
             early: Early::default(),
-            memory: None,
+            resumption: None,
             wants_stream: None,
             floods: Budget::new(limits.floods, now, "too many frames that lead nowhere"),
             resets: Budget::new(limits.resets, now, "too many requests given up"),
@@ -151,8 +151,8 @@ impl Connection {
     }
 
     /// Client: acts on what is remembered of the server, and remembers it.
-    pub(crate) fn remember(&mut self, memory: Option<Memory>) {
-        self.memory = memory;
+    pub(crate) fn remember(&mut self, resumption: Option<ResumptionState>) {
+        self.resumption = resumption;
     }
 
     /// The next event. To be asked for after each of QUIC's, and after calls for the application.
@@ -272,7 +272,7 @@ impl Connection {
     /// Opens this side's streams, and says what there is to say at first.
     fn open_streams(&mut self, quic: &mut impl QuicConnection) {
         let out = self.control.unsent();
-        self.terms.settings.encode(&mut self.grease, out);
+        self.shared_config.settings.encode(&mut self.grease, out);
         // Section 7.2.8: reserved types "MAY be sent on any stream where frames are allowed".
         frame::encode_header(self.grease.identifier(), 0, out);
         for stream in self.outgoing() {
@@ -365,7 +365,7 @@ impl Connection {
         quic: &mut impl QuicConnection,
         frame: Frame,
     ) -> Result<(), Violation> {
-        let role = self.terms.role;
+        let role = self.shared_config.role;
         match frame {
             Frame::Settings(payload) => {
                 return self.on_settings(Settings::decode(&payload)?);
@@ -412,13 +412,13 @@ impl Connection {
     /// increase"; requests from it on were not and will not be processed.
     fn on_go_away(&mut self, quic: &mut impl QuicConnection, id: u64) -> Result<(), Violation> {
         let raised = self.go_away_received.is_some_and(|earlier| id > earlier);
-        if raised || (self.terms.role == Role::Client && !id.is_multiple_of(4)) {
+        if raised || (self.shared_config.role == Role::Client && !id.is_multiple_of(4)) {
             return Err(Violation::new(Code::H3_ID_ERROR, "wrong ID in GOAWAY"));
         }
         if self.go_away_received.replace(id).is_none() {
             self.events.push_back(Event::GoAway);
         }
-        if self.terms.role == Role::Client {
+        if self.shared_config.role == Role::Client {
             self.reject_from(quic, id);
         }
         Ok(())
@@ -437,7 +437,7 @@ impl Connection {
         self.exchanges = FxHashMap::default();
         self.writable = BTreeSet::new();
         self.waiting = Vec::new();
-        self.incoming = Incoming::new(self.terms.role);
+        self.incoming = Incoming::new(self.shared_config.role);
     }
 }
 

@@ -10,10 +10,10 @@ use std::time::Instant;
 use altway_quic::{self as quic, QuicConnection, QuicEndpoint};
 use rustls::pki_types::ServerName;
 
-use crate::connection::Memory;
+use crate::connection::ResumptionState;
 use crate::{
     Admission, ClientConfig, Connection, ConnectionHandle, Datagram, EndpointStatistics, Error,
-    Event, PathStatistics, ServerConfig, Sessions, Terms, Transmit,
+    Event, PathStatistics, ServerConfig, Sessions, SharedConfig, Transmit,
 };
 
 /// Many HTTP/3 connections over one UDP socket, each with a state of the application's beside it.
@@ -25,7 +25,7 @@ use crate::{
 /// Memory is bounded by [`Limits`](crate::Limits), those of QUIC, and the transport's windows; see those.
 pub struct Endpoint<A = (), Q = quic::Endpoint<Slot<A>>> {
     quic: Q,
-    terms: Arc<Terms>,
+    shared_config: Arc<SharedConfig>,
     /// Client: what is remembered of servers, if early data is to be sent.
     sessions: Option<Sessions>,
     /// Connections whose compression tables may have something to say.
@@ -70,10 +70,10 @@ impl<A, Q: QuicEndpoint<State = Slot<A>>> Endpoint<A, Q> {
     /// [`Error::InvalidConfig`] names a field out of range, [`Error::Quic`] one of QUIC's; or says
     /// why the TLS configuration can't carry QUIC.
     pub fn server(config: &ServerConfig, seed: [u8; 32]) -> Result<Self, Error> {
-        let terms = Terms::server(config)?;
+        let shared_config = SharedConfig::server(config)?;
         Ok(Self::new(
             Q::server(&config.over(), seed)?,
-            terms,
+            shared_config,
             None,
             seed,
         ))
@@ -84,9 +84,14 @@ impl<A, Q: QuicEndpoint<State = Slot<A>>> Endpoint<A, Q> {
     /// # Errors
     /// See [`server`](Self::server).
     pub fn client(config: &ClientConfig, seed: [u8; 32]) -> Result<Self, Error> {
-        let terms = Terms::client(config)?;
+        let shared_config = SharedConfig::client(config)?;
         let quic = Q::client(&config.over(), seed)?;
-        Ok(Self::new(quic, terms, config.early_data.clone(), seed))
+        Ok(Self::new(
+            quic,
+            shared_config,
+            config.early_data.clone(),
+            seed,
+        ))
     }
 
     /// Begins a connection. [`Event::Connected`] or [`Event::Closed`] tells how it went.
@@ -107,10 +112,11 @@ impl<A, Q: QuicEndpoint<State = Slot<A>>> Endpoint<A, Q> {
         }
         self.now = Some(now);
         let server = ServerName::try_from(server_name).map(|name| name.to_owned());
-        let memory = self.sessions.clone().zip(server.ok());
+        let resumption = self.sessions.clone().zip(server.ok());
         self.seed = self.seed.wrapping_add(1);
-        let mut connection = Connection::new(&self.terms, self.seed, now);
-        connection.remember(memory.map(|(sessions, server)| Memory { sessions, server }));
+        let mut connection = Connection::new(&self.shared_config, self.seed, now);
+        connection
+            .remember(resumption.map(|(sessions, server)| ResumptionState { sessions, server }));
         let mut slot = Slot::new(state);
         slot.connection = Some(Box::new(connection));
         Ok(self.quic.connect(now, remote, server_name, slot)?)
@@ -276,11 +282,16 @@ impl<A, Q: QuicEndpoint<State = Slot<A>>> Endpoint<A, Q> {
         self.quic.statistics()
     }
 
-    fn new(quic: Q, terms: Terms, sessions: Option<Sessions>, seed: [u8; 32]) -> Self {
+    fn new(
+        quic: Q,
+        shared_config: SharedConfig,
+        sessions: Option<Sessions>,
+        seed: [u8; 32],
+    ) -> Self {
         let [a, b, c, d, e, f, g, h, ..] = seed;
         Self {
             quic,
-            terms: Arc::new(terms),
+            shared_config: Arc::new(shared_config),
             sessions,
             changed: Vec::new(),
             sweeps: VecDeque::new(),
@@ -320,7 +331,7 @@ impl<A, Q: QuicEndpoint<State = Slot<A>>> Endpoint<A, Q> {
             };
             let connection = slot.connection.get_or_insert_with(|| {
                 self.seed = self.seed.wrapping_add(1);
-                let mut connection = Connection::new(&self.terms, self.seed, now);
+                let mut connection = Connection::new(&self.shared_config, self.seed, now);
                 if self.shutting_down {
                     connection.shutdown(quic);
                 }

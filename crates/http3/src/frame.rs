@@ -71,7 +71,7 @@ enum Phase {
     /// Request stream, nothing but extensions may come.
     Trailers,
     /// Control stream, before SETTINGS.
-    Unsettled,
+    BeforeSettings,
     /// Control stream.
     Control,
 }
@@ -124,7 +124,7 @@ impl Decoder {
     /// Makes a reader for a control stream; SETTINGS beyond `max_payload` bytes are an error.
     pub(crate) fn control(max_payload: u64) -> Self {
         Self {
-            phase: Phase::Unsettled,
+            phase: Phase::BeforeSettings,
             max_payload,
             state: State::START,
         }
@@ -248,7 +248,7 @@ impl Decoder {
     /// Checks that a frame of this type may come now: the table of RFC 9114 section 7.2.
     fn check_order(&mut self, kind: u64) -> Result<(), Violation> {
         let unexpected = |what| Err(Violation::new(Code::H3_FRAME_UNEXPECTED, what));
-        if self.phase == Phase::Unsettled {
+        if self.phase == Phase::BeforeSettings {
             if kind != kind::SETTINGS {
                 // Section 6.2.1: "If the first frame of the control stream is any other frame
                 // type, this MUST be treated as a connection error of type H3_MISSING_SETTINGS."

@@ -44,8 +44,8 @@ impl FieldEncoder {
         let mut section = self.0.section();
         for (name, value) in fields {
             let indexing = match value.len() % 2 {
-                0 => Indexing::Welcome,
-                _ => Indexing::Useless,
+                0 => Indexing::Repeating,
+                _ => Indexing::Unique,
             };
             self.0.field(&mut section, name, value, indexing);
         }

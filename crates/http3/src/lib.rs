@@ -15,7 +15,7 @@
 //! ```
 //! # use std::{sync::Arc, time::Instant};
 //! use altway_http3::quic::{self, QuicEndpoint};
-//! use altway_http3::{ClientConfig, Connection, Datagram, Event, ServerConfig, Terms};
+//! use altway_http3::{ClientConfig, Connection, Datagram, Event, ServerConfig, SharedConfig};
 //!
 //! # let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
 //! # let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der())?;
@@ -33,8 +33,8 @@
 //! let mut client_quic = <quic::Endpoint>::client(&client.over(), [0; 32])?;
 //! let now = Instant::now();
 //! client_quic.connect(now, server_address, "localhost", ())?;
-//! let mut server = Connection::new(&Arc::new(Terms::server(&server)?), 0, now);
-//! let mut client = Connection::new(&Arc::new(Terms::client(&client)?), 0, now);
+//! let mut server = Connection::new(&Arc::new(SharedConfig::server(&server)?), 0, now);
+//! let mut client = Connection::new(&Arc::new(SharedConfig::client(&client)?), 0, now);
 //!
 //! let (mut buf, mut status) = (Vec::new(), None);
 //! while status.is_none() {
@@ -104,7 +104,7 @@ mod receive;
 mod send;
 mod sessions;
 mod settings;
-mod terms;
+mod shared_config;
 mod unidirectional;
 mod varint;
 
@@ -123,6 +123,6 @@ pub use error::Error;
 pub use event::{CloseReason, Event, Received};
 pub use message::Protocol;
 pub use sessions::Sessions;
-pub use terms::Terms;
+pub use shared_config::SharedConfig;
 
 pub(crate) use altway_quic::Role;

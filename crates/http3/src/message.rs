@@ -261,7 +261,7 @@ pub(crate) fn encode_request(
     let mut section = encoder.section();
     let mut put = |name: &str, value: &str| {
         let (name, value) = (name.as_bytes(), value.as_bytes());
-        encoder.field(&mut section, name, value, Indexing::Welcome);
+        encoder.field(&mut section, name, value, Indexing::Repeating);
     };
     put(":method", head.method().as_str());
     if let Some(protocol) = protocol {
@@ -297,7 +297,7 @@ pub(crate) fn encode_response(
     let mut section = encoder.section();
     let status = head.status();
     let status = status.as_str().as_bytes();
-    encoder.field(&mut section, b":status", status, Indexing::Welcome);
+    encoder.field(&mut section, b":status", status, Indexing::Repeating);
     encode_fields(head.headers(), encoder, &mut section);
     Ok(section)
 }
@@ -315,8 +315,8 @@ fn encode_fields(fields: &HeaderMap, encoder: &mut Encoder, section: &mut Sectio
         if name != HOST && FieldKind::may_be_sent(text, value.as_bytes()) {
             let indexing = match value.is_sensitive() {
                 true => Indexing::Never,
-                false if comes_once(name) => Indexing::Useless,
-                false => Indexing::Welcome,
+                false if comes_once(name) => Indexing::Unique,
+                false => Indexing::Repeating,
             };
             encoder.field(section, text, value.as_bytes(), indexing);
         }

@@ -39,12 +39,12 @@ pub struct Sessions(Arc<Store>);
 struct Store {
     tickets: ClientSessionMemoryCache,
     tokens: TokenCache,
-    servers: Mutex<FxHashMap<ServerName<'static>, Known>>,
+    servers: Mutex<FxHashMap<ServerName<'static>, ServerState>>,
 }
 
 /// State of a server beside its tickets.
 #[derive(Clone, Copy, Debug, Default)]
-struct Known {
+struct ServerState {
     tickets: usize,
     settings: Option<Settings>,
 }
@@ -99,12 +99,12 @@ impl Default for Sessions {
 }
 
 impl Store {
-    fn servers(&self) -> MutexGuard<'_, FxHashMap<ServerName<'static>, Known>> {
+    fn servers(&self) -> MutexGuard<'_, FxHashMap<ServerName<'static>, ServerState>> {
         // No edit can be left half done by a panic.
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn edit(&self, server: &ServerName<'static>, edit: impl FnOnce(&mut Known)) {
+    fn edit(&self, server: &ServerName<'static>, edit: impl FnOnce(&mut ServerState)) {
         let mut servers = self.servers();
         if servers.len() >= MAX_SERVERS && !servers.contains_key(server) {
             servers.clear();

@@ -17,7 +17,7 @@ mod running;
 mod timing;
 mod wire;
 
-pub use running::tether;
+pub use running::exec_with_parent;
 
 use crate::server::in_url;
 use crate::{Error, presets};
@@ -34,7 +34,7 @@ pub(crate) const START_LIMIT: Duration = Duration::from_secs(120);
 
 /// Time that a browser is left alone before it loads a page: what it still does for its start takes
 /// processor time from the page (docs/decisions/0037).
-const SETTLING: Duration = Duration::from_millis(500);
+const STARTUP_SETTLE_TIME: Duration = Duration::from_millis(500);
 
 /// Time that a browser may take to answer a question on a page that has come.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
@@ -120,7 +120,7 @@ fn shifted(record: RequestRecord, first: u32) -> RequestRecord {
 
 impl PageLoad {
     /// Returns whether the browser keeps its profile, and goes where it is led.
-    fn comes_back(&self) -> bool {
+    fn is_returning(&self) -> bool {
         self.visit.sessions.is_some()
     }
 
@@ -167,7 +167,7 @@ pub(crate) fn program(browser: Client) -> Option<PathBuf> {
 }
 
 /// A browser that can be told what to do.
-trait Driven {
+trait BrowserDriver {
     /// Goes to a page; returns when it has come with all that it names.
     fn go(&mut self, url: &str, deadline: Instant) -> io::Result<()>;
 
@@ -176,11 +176,11 @@ trait Driven {
 }
 
 /// Loads the pages one after the other: what the browser measured of each.
-fn tour(browser: &mut impl Driven, load: &PageLoad) -> io::Result<Vec<Report>> {
+fn load_pages(browser: &mut impl BrowserDriver, load: &PageLoad) -> io::Result<Vec<Report>> {
     // Firefox reads what it knows of alternative services when it makes its first request, and goes
     // without until it has read it: also without what it was told of HTTP/3.
     let _ = browser.go(&nowhere()?, Instant::now() + START_LIMIT);
-    std::thread::sleep(SETTLING);
+    std::thread::sleep(STARTUP_SETTLE_TIME);
     let mut reports = Vec::new();
     for (url, requests) in load.pages() {
         browser.go(&url, Instant::now() + load.timeout)?;
@@ -196,7 +196,7 @@ fn nowhere() -> io::Result<String> {
 }
 
 /// Asks until there are as many entries as requests: some come a little later than what they tell of.
-fn report(browser: &mut impl Driven, requests: usize) -> io::Result<Report> {
+fn report(browser: &mut impl BrowserDriver, requests: usize) -> io::Result<Report> {
     let deadline = Instant::now() + REPORT_LIMIT;
     loop {
         let answer = browser.ask(timing::EXPRESSION, Instant::now() + ANSWER_LIMIT)?;
@@ -243,7 +243,7 @@ mod tests {
     /// Answers as it was told to, and with its last answer for ever.
     struct Scripted(VecDeque<String>);
 
-    impl Driven for Scripted {
+    impl BrowserDriver for Scripted {
         fn go(&mut self, _: &str, _: Instant) -> io::Result<()> {
             Ok(())
         }

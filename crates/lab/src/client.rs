@@ -6,7 +6,7 @@ mod curl;
 use crate::Error;
 use crate::browser::START_LIMIT;
 use crate::process::{Outcome, outcome};
-use crate::progress::patience;
+use crate::progress::request_timeout;
 use crate::server::Testbed;
 use altway_record::{Cell, Client, Plan, Protocol, RequestRecord, Visit};
 use altway_units::duration;
@@ -66,8 +66,8 @@ impl FetchJob<'_> {
     }
 
     /// Time that a request may take, or of browsers a page.
-    fn patience(&self) -> Duration {
-        patience(self.testbed.plan, self.cell)
+    fn request_timeout(&self) -> Duration {
+        request_timeout(self.testbed.plan, self.cell)
     }
 
     /// Writes the visit as a file for `altway load`.
@@ -133,7 +133,7 @@ fn fetch_with_load(job: &FetchJob<'_>, stop: &AtomicBool) -> Fetched {
     }
     command
         .arg("--timeout")
-        .arg(duration::format(job.patience()));
+        .arg(duration::format(job.request_timeout()));
     command.arg("--ca").arg(
         &testbed
             .workspace
@@ -150,7 +150,7 @@ fn fetch_with_load(job: &FetchJob<'_>, stop: &AtomicBool) -> Fetched {
 }
 
 /// A client that has ended by itself.
-struct Ended {
+struct ClientExit {
     stdout: String,
     stderr: String,
     involuntary_switches: u64,
@@ -158,7 +158,7 @@ struct Ended {
 }
 
 /// Runs a client to its end.
-fn run(mut command: Command, job: &FetchJob<'_>, stop: &AtomicBool) -> Result<Ended, Fetched> {
+fn run(mut command: Command, job: &FetchJob<'_>, stop: &AtomicBool) -> Result<ClientExit, Fetched> {
     let name = match job.cell.client {
         Client::Altway => "altway load",
         other => other.name(),
@@ -182,7 +182,7 @@ fn run(mut command: Command, job: &FetchJob<'_>, stop: &AtomicBool) -> Result<En
         true => START_LIMIT.saturating_mul(number(job.visit.session_count())),
         false => Duration::ZERO,
     };
-    let limit = job.patience().saturating_mul(in_turn) + start + GRACE;
+    let limit = job.request_timeout().saturating_mul(in_turn) + start + GRACE;
     match outcome(child, Instant::now() + limit, stop) {
         Outcome::Stopped => Err(Fetched::Stopped),
         Outcome::Overdue => Err(Fetched::Failed(format!("`{name}` did not end by itself"))),
@@ -191,7 +191,7 @@ fn run(mut command: Command, job: &FetchJob<'_>, stop: &AtomicBool) -> Result<En
             stderr,
             involuntary_switches,
             cpu,
-        } => Ok(Ended {
+        } => Ok(ClientExit {
             stdout,
             stderr,
             involuntary_switches,

@@ -3,9 +3,9 @@
 use crate::Error;
 use crate::experiment::End;
 use crate::folder::RunFolder;
-use crate::progress::{Pace, Progress, Times};
+use crate::progress::{DurationEstimate, Progress, Times};
 use crate::schedule::{Transfer, TransferId, id_of};
-use crate::scheduler::{ATTEMPTS, Left, Scheduler};
+use crate::scheduler::{ATTEMPTS, RemainingTransfers, Scheduler};
 use crate::side_by_side::{Sharing, alone, check};
 use crate::workers::{TaskResult, WorkerPool};
 use altway_record::{Plan, Running, Sample, transfers};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// Number of transfers in a row that did not count, in each worker, after which the run ends: something
 /// is wrong that repeating won't mend.
-const HOPELESS_AFTER: u32 = 2 * ATTEMPTS;
+const MAX_CONSECUTIVE_FAILURES: u32 = 2 * ATTEMPTS;
 
 /// Cells of a block that are given out at once for each of several workers: a worker that is
 /// done waits for the others at the end.
@@ -40,7 +40,7 @@ pub(crate) struct Coordinator {
     pub(crate) folder: RunFolder,
     pub(crate) scheduler: Scheduler,
     worker_count: usize,
-    pace: Pace,
+    pace: DurationEstimate,
     times: Times,
     failures_in_a_row: u32,
     /// Transfers that were made alone as well.
@@ -64,7 +64,7 @@ impl Coordinator {
             made_alone: made_alone.map(id_of).collect(),
             sharing,
             scheduler,
-            pace: Pace::of(&plan),
+            pace: DurationEstimate::of(&plan),
             plan,
             folder,
             worker_count,
@@ -211,8 +211,8 @@ impl Coordinator {
         tracing::debug!(fault = %first.fault, attempt = first.attempt, "the transfer does not count");
         self.failures_in_a_row += 1;
         let worker_count = u32::try_from(self.worker_count).unwrap_or(u32::MAX);
-        if self.failures_in_a_row >= HOPELESS_AFTER.saturating_mul(worker_count) {
-            return Err(Error::Hopeless {
+        if self.failures_in_a_row >= MAX_CONSECUTIVE_FAILURES.saturating_mul(worker_count) {
+            return Err(Error::TooManyFailures {
                 attempts: self.failures_in_a_row,
                 fault: first.fault,
             });
@@ -247,7 +247,7 @@ impl Coordinator {
         let done = self.scheduler.done() as u64;
         Progress {
             done,
-            total: done + Left::total(&self.scheduler.left()),
+            total: done + RemainingTransfers::total(&self.scheduler.left()),
             remaining: self.time_left(),
             estimate,
         }

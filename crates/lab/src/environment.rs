@@ -6,7 +6,7 @@ use crate::Error;
 use crate::client::{FetchJob, Fetched, fetch};
 use crate::host;
 use crate::link_profile::LinkProfiles;
-use crate::processor_time::FamilyTime;
+use crate::processor_time::ProcessTreeTime;
 use crate::server::{Server, Testbed, commands, server_ports, shown, version_of};
 use crate::traces::TraceFiles;
 use crate::workspace::Workspace;
@@ -24,7 +24,7 @@ use std::sync::atomic::AtomicBool;
 type Key = (Topology, Congestion, InitialWindow);
 
 /// A server with the certificate that it shows, and whether it compresses that.
-type Shown = (ServerName, Certificate, bool);
+type ServerVariant = (ServerName, Certificate, bool);
 
 /// All networks of a run; at most [`altway_record::MAX_ENVIRONMENTS`].
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub(crate) struct Environments {
     /// Versions of the foreign servers and clients, by the program's name.
     pub(crate) programs: BTreeMap<String, String>,
     networks: BTreeMap<Key, Emulation>,
-    servers: BTreeMap<(Key, Shown), Server>,
+    servers: BTreeMap<(Key, ServerVariant), Server>,
     /// Files that are kept of the transfers; none of those that are measured.
     traces: TraceFiles,
 }
@@ -143,7 +143,7 @@ impl Environments {
     }
 
     /// Processor time of a cell's server so far, where it can be told.
-    pub(crate) fn server_cpu(&self, cell: &Cell) -> Option<FamilyTime> {
+    pub(crate) fn server_cpu(&self, cell: &Cell) -> Option<ProcessTreeTime> {
         self.servers.get(&(key_of(cell), shown_by(cell)))?.cpu()
     }
 
@@ -181,14 +181,14 @@ impl Environments {
             }
             let (network, profile) = (self.network(&cell), profiles.cell(&cell));
             network.restart(profile.up, profile.down, 0)?;
-            if !profile.schedule.turns().is_empty() {
+            if !profile.schedule.changes().is_empty() {
                 network.set_schedule(profile.schedule)?;
             }
         }
         Ok(())
     }
 
-    fn testbed(&self, key: Key, (_, certificate, compression): Shown) -> Testbed<'_> {
+    fn testbed(&self, key: Key, (_, certificate, compression): ServerVariant) -> Testbed<'_> {
         Testbed {
             binary: &self.binary,
             network: &self.networks[&key],
@@ -203,7 +203,7 @@ impl Environments {
     }
 
     /// Starts a server and warms it up, over a link that lets everything through.
-    fn start_server(&mut self, key: Key, shown: Shown) -> Result<(), Error> {
+    fn start_server(&mut self, key: Key, shown: ServerVariant) -> Result<(), Error> {
         let (name, ..) = shown;
         let network = &self.networks[&key];
         network.restart(Config::default(), Config::default(), 0)?;
@@ -219,7 +219,7 @@ impl Environments {
 
     /// Makes the plan's unmeasured transfers, because the first ones find caches empty. A warm-up
     /// that fails is left to the measured transfers to report.
-    fn warm_up(&self, key: Key, shown: Shown) {
+    fn warm_up(&self, key: Key, shown: ServerVariant) {
         let never = AtomicBool::new(false);
         let cells = self.plan.cells();
         for client in &self.plan.clients {
@@ -253,7 +253,7 @@ fn emulated(topology: Topology) -> altway_emulate::Topology {
     }
 }
 
-fn shown_by(cell: &Cell) -> Shown {
+fn shown_by(cell: &Cell) -> ServerVariant {
     (cell.server, cell.certificate, cell.certificate_compression)
 }
 

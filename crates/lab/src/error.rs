@@ -116,7 +116,7 @@ pub enum Error {
     },
     /// A program does not speak what the plan measures.
     #[error("{program} speaks no {}", protocol.name())]
-    Unspoken {
+    UnsupportedProtocol {
         /// Version that the program prints.
         program: String,
         /// Protocol that it should speak.
@@ -124,7 +124,7 @@ pub enum Error {
     },
     /// A client of a plan of policies can't hear what it is offered.
     #[error("{program} was built without alt-svc: it can't hear what a server offers")]
-    Deaf {
+    NoAltSvc {
         /// Version that the program prints.
         program: String,
     },
@@ -146,7 +146,7 @@ pub enum Error {
     },
     /// Runs that don't belong together.
     #[error("{} can't be merged with {}: {reason}", second.display(), first.display())]
-    Unlike {
+    DifferentRuns {
         /// The first of the runs.
         first: PathBuf,
         /// The one that does not fit.
@@ -173,7 +173,7 @@ pub enum Error {
     },
     /// Too many transfers in a row did not count.
     #[error("{attempts} transfers in a row did not count; the last one: {fault}")]
-    Hopeless {
+    TooManyFailures {
         /// Number of them.
         attempts: u32,
         /// Reason why the last one did not count.

@@ -5,7 +5,7 @@ use crate::environment::Environments;
 use crate::folder::RunFolder;
 use crate::link_profile::LinkProfiles;
 use crate::progress::Progress;
-use crate::scheduler::Left;
+use crate::scheduler::RemainingTransfers;
 use crate::side_by_side::{Sharing, worker_count};
 use crate::traces::TraceFiles;
 use crate::workers::{RunContext, WorkerPool};
@@ -152,7 +152,7 @@ impl Experiment {
     /// Number of transfers that are still to be made, at most.
     #[must_use]
     pub fn transfers_left(&self) -> u64 {
-        Left::total(&self.coordinator.scheduler.left())
+        RemainingTransfers::total(&self.coordinator.scheduler.left())
     }
 
     /// Time that they will take, about.

@@ -53,7 +53,7 @@ pub struct Deposit {
 }
 
 /// A file of the archive that is made for it.
-type Made = BTreeMap<String, Vec<u8>>;
+type GeneratedFiles = BTreeMap<String, Vec<u8>>;
 
 /// Writes the run in `run` to the archive `out`. The same run and words give the same bytes.
 ///
@@ -78,8 +78,8 @@ pub fn export(run: &Path, out: &Path, deposit: &Deposit) -> Result<(), Error> {
 }
 
 /// All but the description of the whole, and the sums.
-fn made(manifest: &Manifest, deposit: &Deposit, traced: &[Traced]) -> Made {
-    let mut made: Made = plan_files(&manifest.plan);
+fn made(manifest: &Manifest, deposit: &Deposit, traced: &[Traced]) -> GeneratedFiles {
+    let mut made: GeneratedFiles = plan_files(&manifest.plan);
     made.insert("README.md".into(), readme(manifest, deposit).into_bytes());
     made.insert("LICENSE.txt".into(), license(deposit).into_bytes());
     made.insert(
@@ -241,7 +241,7 @@ fn describe(
     manifest: &Manifest,
     deposit: &Deposit,
     kept: &BTreeMap<String, PathBuf>,
-    made: &Made,
+    made: &GeneratedFiles,
 ) -> Result<Vec<u8>, Error> {
     let mut graph = Vec::new();
     for (name, path) in kept {
@@ -351,7 +351,7 @@ fn format_of(name: &str) -> &'static str {
     }
 }
 
-fn checksums(kept: &BTreeMap<String, PathBuf>, made: &Made) -> Result<Vec<u8>, Error> {
+fn checksums(kept: &BTreeMap<String, PathBuf>, made: &GeneratedFiles) -> Result<Vec<u8>, Error> {
     let mut sums = BTreeMap::new();
     for (name, path) in kept {
         sums.insert(name, sum(path)?);
@@ -368,7 +368,7 @@ fn write(
     out: &Path,
     manifest: &Manifest,
     kept: &BTreeMap<String, PathBuf>,
-    made: &Made,
+    made: &GeneratedFiles,
 ) -> Result<(), Error> {
     let time = manifest.started_at.parse::<jiff::Timestamp>();
     let time = time.map_or(0, |time| u64::try_from(time.as_second()).unwrap_or(0));

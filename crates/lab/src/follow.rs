@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::folder::{SAMPLES, read_manifest};
-use crate::status::{Standing, Status};
+use crate::status::{Status, StatusTotals};
 use crate::table::folder_error;
 use altway_record::{read_whole, transfers};
 use std::fs::File;
@@ -16,7 +16,7 @@ const CHUNK: u64 = 4 << 20;
 #[derive(Debug)]
 pub struct Follower {
     path: PathBuf,
-    standing: Standing,
+    totals: StatusTotals,
     /// The columns' line, with its end; empty before there was one.
     header: String,
     /// Position up to which the file was read: the end of a whole transfer.
@@ -34,7 +34,7 @@ impl Follower {
         let manifest = read_manifest(path)?;
         Ok(Self {
             path: path.into(),
-            standing: Standing::new(&manifest),
+            totals: StatusTotals::new(&manifest),
             header: String::new(),
             position: 0,
             chunk: CHUNK,
@@ -50,7 +50,7 @@ impl Follower {
         let failed = || folder_error("read", &path);
         let mut file = match File::open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(self.standing.status());
+                return Ok(self.totals.status());
             }
             other => other.map_err(failed())?,
         };
@@ -77,7 +77,7 @@ impl Follower {
             file.seek(SeekFrom::Start(self.position))
                 .map_err(failed())?;
         }
-        Ok(self.standing.status())
+        Ok(self.totals.status())
     }
 
     /// Takes the whole transfers at the front of `bytes` in: how many bytes they have.
@@ -98,7 +98,7 @@ impl Follower {
         let text = format!("{}{}", self.header, &lines[taken..]);
         let (samples, length) =
             read_whole(&text).map_err(|source| Error::Samples { path, source })?;
-        transfers(&samples).for_each(|sample| self.standing.learn(sample));
+        transfers(&samples).for_each(|sample| self.totals.learn(sample));
         taken += length - self.header.len();
         Ok(taken as u64)
     }

@@ -53,10 +53,10 @@ pub(crate) fn describe(network: &Emulation) -> Host {
         cpu_count: u32::try_from(parallelism).unwrap_or(u32::MAX),
         memory_bytes: memory_bytes(&read("/proc/meminfo")),
         sysctls: sysctls(read, &settings_at_the_server(network)),
-        os: told(&os_name(&read("/etc/os-release"))),
-        microcode: told(&field(&read("/proc/cpuinfo"), "microcode")),
-        governor: told(&read(GOVERNOR)),
-        clock_source: told(&read(CLOCK_SOURCE)),
+        os: known_value(&os_name(&read("/etc/os-release"))),
+        microcode: known_value(&field(&read("/proc/cpuinfo"), "microcode")),
+        governor: known_value(&read(GOVERNOR)),
+        clock_source: known_value(&read(CLOCK_SOURCE)),
         hypervisor: hypervisor(&read("/proc/cpuinfo"), read),
     }
 }
@@ -73,7 +73,7 @@ const DMI: [&str; 2] = [
     "/sys/class/dmi/id/product_name",
 ];
 
-fn told(text: &str) -> Option<String> {
+fn known_value(text: &str) -> Option<String> {
     let text = text.trim();
     (!text.is_empty()).then(|| text.to_owned())
 }
@@ -94,7 +94,10 @@ fn hypervisor(cpuinfo: &str, read: impl Fn(&str) -> String) -> Option<String> {
     if !flags.split(' ').any(|flag| flag == "hypervisor") {
         return Some("none".into());
     }
-    let names: Vec<String> = DMI.iter().filter_map(|path| told(&read(path))).collect();
+    let names: Vec<String> = DMI
+        .iter()
+        .filter_map(|path| known_value(&read(path)))
+        .collect();
     Some(match names.as_slice() {
         [] => "one without a name".into(),
         names => names.join(" "),
@@ -175,7 +178,7 @@ mod tests {
     fn a_distribution_and_a_hypervisor_are_told_by_name() {
         let release = "NAME=x\nPRETTY_NAME=\"Debian GNU/Linux 13 (trixie)\"\n";
         assert_eq!(os_name(release), "Debian GNU/Linux 13 (trixie)");
-        assert_eq!(told(&os_name("")), None);
+        assert_eq!(known_value(&os_name("")), None);
         let dmi = |path: &str| match path.ends_with("sys_vendor") {
             true => "QEMU\n".to_owned(),
             false => "Standard PC\n".to_owned(),

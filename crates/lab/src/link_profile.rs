@@ -4,7 +4,9 @@
 //! Plans hold texts (`record` knows no link); here they become what they mean, once and before
 //! anything is set up.
 
-use altway_link::{Change, Config, LossModel, Queue, Rate, Schedule, Trace, Turn, UdpTreatment};
+use altway_link::{
+    Change, Config, LossModel, Queue, Rate, Schedule, ScheduledChange, Trace, UdpTreatment,
+};
 use altway_record::{Cell, LinkName, LinkWords, Plan, Protocol, QueueLimit};
 use altway_units::{Bandwidth, Ratio};
 use std::collections::BTreeMap;
@@ -98,14 +100,18 @@ impl Words {
     fn of(link: &LinkWords) -> Result<Self, BadLink> {
         let set = (!link.set.trim().is_empty()).then_some(&link.set);
         let set = set.map(|set| change(link, set)).transpose()?;
-        let turn = |turn: &altway_record::LinkTurn| {
-            Ok(Turn {
-                after: turn.time,
-                change: change(link, &turn.set)?,
+        let scheduled = |scheduled: &altway_record::LinkChange| {
+            Ok(ScheduledChange {
+                after: scheduled.time,
+                change: change(link, &scheduled.set)?,
             })
         };
-        let turns: Vec<_> = link.at.iter().map(turn).collect::<Result<_, BadLink>>()?;
-        let schedule = Schedule::new(turns).map_err(|error| bad(link, error.to_string()))?;
+        let changes: Vec<_> = link
+            .at
+            .iter()
+            .map(scheduled)
+            .collect::<Result<_, BadLink>>()?;
+        let schedule = Schedule::new(changes).map_err(|error| bad(link, error.to_string()))?;
         let [both, up, down] = link.traces().map(|(key, text)| trace(link, key, text));
         let both = both?;
         let traces = [up?.or_else(|| both.clone()), down?.or(both)];
@@ -144,11 +150,11 @@ impl LinkProfile {
     pub(crate) fn is_slow(&self) -> bool {
         let slow = |config: &Config| matches!(&config.rate, Rate::Fixed(rate) if *rate <= SLOW);
         let (mut up, mut down) = (self.up.clone(), self.down.clone());
-        let mut turns = self.schedule.turns().iter();
+        let mut changes = self.schedule.changes().iter();
         slow(&up)
             && slow(&down)
-            && turns.all(|turn| {
-                turn.change.apply(&mut up, &mut down);
+            && changes.all(|scheduled| {
+                scheduled.change.apply(&mut up, &mut down);
                 slow(&up) && slow(&down)
             })
     }
@@ -310,8 +316,8 @@ mod tests {
         assert_eq!(profile.down.rate, Rate::from(Bandwidth::from_mbit(5)));
         assert_eq!(profile.down.jitter, "2ms".parse().unwrap());
         assert_eq!(profile.down.delay, Duration::from_millis(10));
-        let turns = profile.schedule.turns();
-        assert_eq!((turns.len(), turns[0].after.as_secs()), (1, 3));
+        let changes = profile.schedule.changes();
+        assert_eq!((changes.len(), changes[0].after.as_secs()), (1, 3));
     }
 
     #[test]
@@ -397,10 +403,10 @@ mod tests {
         assert_eq!(profile.up.udp, UdpTreatment::Pass);
         assert_eq!(profile.down.udp, "rate 2mbit burst 64KB".parse().unwrap());
         let (mut up, mut down) = (profile.up, profile.down);
-        let turns = profile.schedule.turns();
-        turns[0].change.apply(&mut up, &mut down);
+        let changes = profile.schedule.changes();
+        changes[0].change.apply(&mut up, &mut down);
         assert_eq!([up.udp, down.udp], [UdpTreatment::Block; 2]);
-        turns[1].change.apply(&mut up, &mut down);
+        changes[1].change.apply(&mut up, &mut down);
         assert_eq!([up.udp, down.udp], [UdpTreatment::Pass; 2]);
     }
 

@@ -112,7 +112,7 @@ impl Source {
     }
 
     fn unlike(&self, first: &Self, reason: String) -> Error {
-        Error::Unlike {
+        Error::DifferentRuns {
             first: first.path.clone(),
             second: self.path.clone(),
             reason,

@@ -1,9 +1,9 @@
 //! The plans that ship with altway, so that the binary alone can run them, and plans from files.
 
 use crate::link_profile::LinkProfiles;
-use crate::progress::{Pace, is_hurried};
+use crate::progress::{DurationEstimate, has_tight_timeout};
 use crate::side_by_side::{Sharing, worker_count};
-use crate::{BadLink, Left, Scheduler, experiment};
+use crate::{BadLink, RemainingTransfers, Scheduler, experiment};
 use altway_record::{File, Plan, PlanError, Shard};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -133,17 +133,19 @@ pub fn cost(plan: &Plan, shard: Shard) -> Result<(u64, Duration), BadLink> {
     let sharing = Sharing::of(plan, &LinkProfiles::of(plan)?);
     let left = Scheduler::new(plan, shard, &[]).left();
     let workers = u32::try_from(worker_count(plan, experiment::processors())).unwrap_or(u32::MAX);
-    let time = Pace::of(plan).predict_shared(&left, workers, &sharing);
-    Ok((Left::total(&left), time))
+    let time = DurationEstimate::of(plan).predict_shared(&left, workers, &sharing);
+    Ok((RemainingTransfers::total(&left), time))
 }
 
 /// Counts the cells of a part of `plan` whose transfers may be cut off by its `timeout` for being slow
 /// and nothing else. Only the fast transfers of such a cell are left, and fewer of the slower protocol.
 #[must_use]
-pub fn hurried(plan: &Plan, shard: Shard) -> usize {
+pub fn cells_with_tight_timeout(plan: &Plan, shard: Shard) -> usize {
     let cells = plan.cells();
     let of_this_part = cells.iter().filter(|cell| shard.has(cell));
-    of_this_part.filter(|cell| is_hurried(plan, cell)).count()
+    of_this_part
+        .filter(|cell| has_tight_timeout(plan, cell))
+        .count()
 }
 
 /// The file `name` that is named in the file `from`.
@@ -192,7 +194,7 @@ mod tests {
             assert!(!plan.description.is_empty());
             assert!(plan.null_arm, "{name} has no null arm");
             assert_eq!(
-                hurried(&plan, Shard::WHOLE),
+                cells_with_tight_timeout(&plan, Shard::WHOLE),
                 0,
                 "{name} cuts off slow transfers"
             );
@@ -252,7 +254,7 @@ mod tests {
         assert_eq!(controls, expected);
         let sharing = Sharing::of(&plan, &LinkProfiles::of(&plan).unwrap());
         let left = Scheduler::new(&plan, Shard::WHOLE, &[]).left();
-        let time = Pace::of(&plan).predict_shared(&left, 4, &sharing);
+        let time = DurationEstimate::of(&plan).predict_shared(&left, 4, &sharing);
         // Most cells are clear at the first look, after half their pairs.
         assert!(time < Duration::from_secs(30 * 60), "{time:?}");
     }

@@ -23,9 +23,9 @@ pub(crate) fn of_process(process: u32) -> Option<Duration> {
 
 /// Processor time so far of a process and of each one that descends from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct FamilyTime(BTreeMap<u32, Duration>);
+pub(crate) struct ProcessTreeTime(BTreeMap<u32, Duration>);
 
-impl FamilyTime {
+impl ProcessTreeTime {
     /// `None` where it can't be told: the process is gone, or the kernel names no children.
     pub(crate) fn of(ancestor: u32) -> Option<Self> {
         let processes = family(ancestor)?;
@@ -81,8 +81,8 @@ mod tests {
     use std::io::{BufRead, BufReader, Write};
     use std::process::{Child, Command, Stdio};
 
-    fn time<const N: usize>(of: [(u32, u64); N]) -> FamilyTime {
-        FamilyTime(of.map(|(id, ms)| (id, Duration::from_millis(ms))).into())
+    fn time<const N: usize>(of: [(u32, u64); N]) -> ProcessTreeTime {
+        ProcessTreeTime(of.map(|(id, ms)| (id, Duration::from_millis(ms))).into())
     }
 
     /// A shell that does what it is told, a line at a time.
@@ -125,9 +125,9 @@ mod tests {
     fn work_is_counted_where_it_is_done() {
         let mut shell = shell();
         tell(&mut shell, ":");
-        let before = FamilyTime::of(shell.id()).unwrap();
+        let before = ProcessTreeTime::of(shell.id()).unwrap();
         tell(&mut shell, COUNT);
-        let after = FamilyTime::of(shell.id()).unwrap();
+        let after = ProcessTreeTime::of(shell.id()).unwrap();
         assert!(after.since(&before).unwrap() > Duration::from_millis(1));
         shell.kill().unwrap();
         shell.wait().unwrap();
@@ -137,9 +137,9 @@ mod tests {
     fn a_child_belongs_to_the_family() {
         let mut shell = shell();
         tell(&mut shell, ":");
-        let alone = FamilyTime::of(shell.id()).unwrap();
+        let alone = ProcessTreeTime::of(shell.id()).unwrap();
         tell(&mut shell, "sleep 60 & child=$!");
-        let both = FamilyTime::of(shell.id()).unwrap();
+        let both = ProcessTreeTime::of(shell.id()).unwrap();
         assert_eq!((alone.0.len(), both.0.len()), (1, 2));
         assert_eq!(both.since(&alone), None);
         tell(&mut shell, "kill $child");
@@ -155,6 +155,6 @@ mod tests {
         let id = shell.id();
         assert!(of_process(id).unwrap() > Duration::from_millis(1));
         shell.wait().unwrap();
-        assert_eq!((of_process(id), FamilyTime::of(id)), (None, None));
+        assert_eq!((of_process(id), ProcessTreeTime::of(id)), (None, None));
     }
 }

@@ -1,6 +1,6 @@
 //! The progress of a run: transfers done, time left, and the estimate so far.
 
-use crate::scheduler::{Left, repeated};
+use crate::scheduler::{RemainingTransfers, repeated};
 use crate::side_by_side::Sharing;
 use altway_record::{Arm, Cell, Connection, Plan, Protocol, Sample, TimeOut};
 use altway_stats::hodges_lehmann;
@@ -24,13 +24,13 @@ const ROUND_TRIPS: u32 = 4;
 const SEGMENT: f64 = 1_448.0;
 
 /// Least time-out of a request where the plan leaves it to the link.
-const LEAST_PATIENCE: Duration = Duration::from_secs(60);
+const MIN_AUTO_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Multiple of the guess after which a request is cut off there: beyond it, something is broken.
-const PATIENCE: u32 = 10;
+const AUTO_TIMEOUT_FACTOR: u32 = 10;
 
 /// A time-out of less than so many times the guess may cut off what is merely slow.
-const HURRY: u32 = 3;
+const TIGHT_TIMEOUT_FACTOR: u32 = 3;
 
 /// Progress of a run after a transfer.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,7 +61,7 @@ pub struct Estimate {
 
 /// The time that transfers take: the model's guess, corrected by the times seen.
 #[derive(Debug, Clone, Default)]
-pub struct Pace {
+pub struct DurationEstimate {
     seen: BTreeMap<(u32, Arm), (Duration, u32)>,
     seen_total: Duration,
     guessed_total: Duration,
@@ -69,7 +69,7 @@ pub struct Pace {
     further_sessions: u32,
 }
 
-impl Pace {
+impl DurationEstimate {
     /// The progress of a run of `plan` that has not begun.
     #[must_use]
     pub fn of(plan: &Plan) -> Self {
@@ -96,8 +96,8 @@ impl Pace {
 
     /// Time that what is left will take.
     #[must_use]
-    pub fn predict(&self, left: &[Left]) -> Duration {
-        let one = |left: &Left| match self.seen.get(&(left.cell.index, left.arm)) {
+    pub fn predict(&self, left: &[RemainingTransfers]) -> Duration {
+        let one = |left: &RemainingTransfers| match self.seen.get(&(left.cell.index, left.arm)) {
             Some((sum, count)) => *sum / *count,
             None => self.guess(&left.cell).mul_f64(self.correction()),
         };
@@ -115,11 +115,11 @@ impl Pace {
     #[must_use]
     pub(crate) fn predict_shared(
         &self,
-        left: &[Left],
+        left: &[RemainingTransfers],
         workers: u32,
         sharing: &Sharing,
     ) -> Duration {
-        let (shared, others): (Vec<Left>, Vec<Left>) =
+        let (shared, others): (Vec<RemainingTransfers>, Vec<RemainingTransfers>) =
             left.iter().partition(|left| sharing.has(&left.cell));
         self.predict(&shared) / workers.max(1) + self.predict(&others)
     }
@@ -193,16 +193,16 @@ pub(crate) fn guess(cell: &Cell) -> Duration {
 }
 
 /// Time that a request of the cell may take.
-pub(crate) fn patience(plan: &Plan, cell: &Cell) -> Duration {
+pub(crate) fn request_timeout(plan: &Plan, cell: &Cell) -> Duration {
     match plan.timeout {
         TimeOut::After(time) => time,
-        TimeOut::Auto => (guess(cell) * PATIENCE).max(LEAST_PATIENCE),
+        TimeOut::Auto => (guess(cell) * AUTO_TIMEOUT_FACTOR).max(MIN_AUTO_TIMEOUT),
     }
 }
 
 /// Returns whether the plan's time-out may cut off transfers of the cell that are slow and nothing else.
-pub(crate) fn is_hurried(plan: &Plan, cell: &Cell) -> bool {
-    patience(plan, cell) < guess(cell) * HURRY
+pub(crate) fn has_tight_timeout(plan: &Plan, cell: &Cell) -> bool {
+    request_timeout(plan, cell) < guess(cell) * TIGHT_TIMEOUT_FACTOR
 }
 
 /// The rate that random loss lets a connection have, about: a segment a round trip times the root of 1.5
@@ -231,14 +231,14 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn left() -> Vec<Left> {
+    fn left() -> Vec<RemainingTransfers> {
         crate::Scheduler::new(&plan(), Shard::WHOLE, &[]).left()
     }
 
     #[test]
     fn guesses_from_size_rate_and_delay_before_anything_was_seen() {
         // Two at 1.04 s + 0.15 s, two at 1.04 s + 0.8 s + 0.15 s.
-        let predicted = Pace::default().predict(&left());
+        let predicted = DurationEstimate::default().predict(&left());
         assert_eq!(predicted, Duration::from_millis(6_360));
     }
 
@@ -249,7 +249,7 @@ mod tests {
         let plan: Plan = text.parse().unwrap();
         let left = crate::Scheduler::new(&plan, Shard::WHOLE, &[]).left();
         // Two arms of three sessions, 1.04 s + 0.15 s each.
-        let predicted = Pace::of(&plan).predict(&left);
+        let predicted = DurationEstimate::of(&plan).predict(&left);
         assert_eq!(predicted, Duration::from_millis(7_140));
     }
 
@@ -281,26 +281,32 @@ mod tests {
                 format!("name = \"p\"\nrate = \"10mbit\"\ndelay = \"50ms\"\npairs = 1\n{more}");
             let plan: Plan = text.parse().unwrap();
             let cell = plan.cells()[0];
-            (patience(&plan, &cell), is_hurried(&plan, &cell))
+            (
+                request_timeout(&plan, &cell),
+                has_tight_timeout(&plan, &cell),
+            )
         };
-        assert_eq!(with("size = \"1MB\""), (LEAST_PATIENCE, false));
-        let (patience, hurried) = with("size = \"5MB\"\nloss = \"3%\"");
-        assert!(patience > Duration::from_secs(480), "{patience:?}");
+        assert_eq!(with("size = \"1MB\""), (MIN_AUTO_TIMEOUT, false));
+        let (request_timeout, hurried) = with("size = \"5MB\"\nloss = \"3%\"");
+        assert!(
+            request_timeout > Duration::from_secs(480),
+            "{request_timeout:?}"
+        );
         assert!(!hurried);
         let minute = "timeout = \"1min\"\nsize = \"5MB\"";
-        assert_eq!(with(minute), (LEAST_PATIENCE, false));
+        assert_eq!(with(minute), (MIN_AUTO_TIMEOUT, false));
         assert!(with(&format!("{minute}\nloss = \"3%\"")).1);
     }
 
     #[test]
     fn what_was_seen_corrects_the_guess() {
         let first = schedule(&plan(), Shard::WHOLE)[0];
-        let mut pace = Pace::default();
+        let mut pace = DurationEstimate::default();
         pace.learn(&first.cell, first.arm, guess(&first.cell) * 2);
         let predicted = pace.predict(&left()).as_secs_f64();
         assert!((predicted - 2.0 * 6.36).abs() < 1e-6, "{predicted}");
         pace.learn(&first.cell, first.arm, guess(&first.cell) * 4);
-        let of_first = Left {
+        let of_first = RemainingTransfers {
             cell: first.cell,
             arm: first.arm,
             count: 1,

@@ -14,7 +14,7 @@ const LATENESS_SHARE: f64 = 0.005;
 
 /// The reports and counters of one transfer.
 #[derive(Debug)]
-pub(crate) struct Seen<'a> {
+pub(crate) struct Observation<'a> {
     pub(crate) task: &'a Task,
     pub(crate) started_unix_ms: i64,
     pub(crate) report: LinkReport,
@@ -26,7 +26,7 @@ pub(crate) struct Seen<'a> {
     pub(crate) fetched: Result<Vec<RequestRecord>, String>,
 }
 
-impl Seen<'_> {
+impl Observation<'_> {
     /// The rows of the transfer, at least one, without their ordinal; valid when there is no fault.
     pub(crate) fn rows(&self, plan: &Plan) -> Vec<Sample> {
         let transfer = &self.task.transfer;
@@ -266,7 +266,7 @@ mod tests {
             attempt: 2,
             beside: 3,
         };
-        let seen = Seen {
+        let seen = Observation {
             task: &task,
             started_unix_ms: 0,
             report: late(0.0, 0),

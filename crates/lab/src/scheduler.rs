@@ -4,8 +4,8 @@
 //! sampling goes in rounds through the cells that are least sure. Both start from the rows in the run
 //! folder, so a run that was stopped goes on.
 
-use crate::deciding::{self, Looks};
 use crate::schedule::{Transfer, TransferId, block_of, cells_of, id_of, transfers_of};
+use crate::stopping_rule::{self, InterimLooks};
 use altway_record::{Arm, Cell, Plan, Protocol, Sample, Sampling, Shard, transfers};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ pub(crate) const ATTEMPTS: u32 = 3;
 
 /// Transfers of one kind that are still to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Left {
+pub struct RemainingTransfers {
     /// The condition.
     pub cell: Cell,
     /// Protocol or policy; the null arm's transfers count as those of the arm that it repeats.
@@ -23,7 +23,7 @@ pub struct Left {
     pub count: u64,
 }
 
-impl Left {
+impl RemainingTransfers {
     fn of<'l>(all: &'l mut BTreeMap<(u32, Arm), Self>, cell: &Cell, arm: Arm) -> &'l mut Self {
         let arm = repeated(arm);
         all.entry((cell.index, arm)).or_insert(Self {
@@ -62,8 +62,8 @@ pub struct Scheduler {
     cells: Vec<Cell>,
     /// Transfers that need no further attempt.
     finished: BTreeSet<TransferId>,
-    measured: deciding::Measured,
-    looks: Option<Looks>,
+    measured: stopping_rule::CellTimes,
+    looks: Option<InterimLooks>,
     /// Cells of the grid that are known well enough, and after how many pairs.
     known: BTreeMap<u32, u32>,
     /// The block that the grid has come to.
@@ -84,10 +84,10 @@ impl Scheduler {
             plan: plan.clone(),
             cells: cells_of(plan, shard),
             finished: BTreeSet::new(),
-            measured: deciding::Measured::new(plan.protocols[0]),
+            measured: stopping_rule::CellTimes::new(plan.protocols[0]),
             looks: plan
                 .stopping
-                .map(|stopping| Looks::new(&stopping, plan.pairs)),
+                .map(|stopping| InterimLooks::new(&stopping, plan.pairs)),
             known: BTreeMap::new(),
             block: 0,
             at_least: 1,
@@ -123,21 +123,21 @@ impl Scheduler {
 
     /// The transfers that are still to be made at most, by cell and protocol.
     #[must_use]
-    pub fn left(&self) -> Vec<Left> {
+    pub fn left(&self) -> Vec<RemainingTransfers> {
         match self.plan.sampling {
             Sampling::Grid => self.left_of_grid(),
             Sampling::Adaptive => self.left_of_budget(),
         }
     }
 
-    fn left_of_grid(&self) -> Vec<Left> {
-        let mut left: BTreeMap<(u32, Arm), Left> = BTreeMap::new();
+    fn left_of_grid(&self) -> Vec<RemainingTransfers> {
+        let mut left: BTreeMap<(u32, Arm), RemainingTransfers> = BTreeMap::new();
         let blocks = u64::from(self.plan.pairs.saturating_sub(self.block));
         let arms = self.plan.arms();
         let is_open = |cell: &&Cell| !self.known.contains_key(&cell.index);
         for cell in self.cells.iter().filter(is_open) {
             for arm in &arms {
-                Left::of(&mut left, cell, *arm).count += blocks;
+                RemainingTransfers::of(&mut left, cell, *arm).count += blocks;
             }
         }
         let made_early = self.finished.range((self.block, 0, LEAST_ARM)..);
@@ -151,7 +151,7 @@ impl Scheduler {
             .iter()
             .filter(|one| !self.finished.contains(&one.id()))
         {
-            Left::of(&mut left, &transfer.cell, transfer.arm).count += 1;
+            RemainingTransfers::of(&mut left, &transfer.cell, transfer.arm).count += 1;
         }
         left.into_values().filter(|left| left.count > 0).collect()
     }
@@ -169,15 +169,15 @@ impl Scheduler {
     }
 
     /// The rest of the budget, as if each cell got the same of it.
-    fn left_of_budget(&self) -> Vec<Left> {
+    fn left_of_budget(&self) -> Vec<RemainingTransfers> {
         if self.is_over {
             return Vec::new();
         }
-        let pairs = deciding::adaptive_budget(&self.plan, &self.cells);
+        let pairs = stopping_rule::adaptive_budget(&self.plan, &self.cells);
         let budget = pairs * self.plan.arms().len() as u64;
         let left = budget.saturating_sub(self.finished.len() as u64);
         let cells = self.cells.len() as u64;
-        let of_cell = |(place, cell): (u64, &Cell)| Left {
+        let of_cell = |(place, cell): (u64, &Cell)| RemainingTransfers {
             cell: *cell,
             arm: self.plan.arms()[0],
             count: left / cells + u64::from(place < left % cells),
@@ -188,7 +188,7 @@ impl Scheduler {
 
     /// A few blocks of the cells that are least sure, interleaved.
     fn next_round(&mut self) -> Vec<Transfer> {
-        let chosen = deciding::adaptive_round(&self.plan, &self.cells, &self.measured);
+        let chosen = stopping_rule::adaptive_round(&self.plan, &self.cells, &self.measured);
         let is_open = |cell: &Cell, block: u32| {
             let transfers = transfers_of(&self.plan, cell, block);
             transfers
@@ -196,7 +196,7 @@ impl Scheduler {
                 .any(|one| !self.finished.contains(&one.id()))
         };
         let mut transfers = Vec::new();
-        for turn in 0..deciding::PAIRS_AT_ONCE {
+        for turn in 0..stopping_rule::PAIRS_AT_ONCE {
             let order = block_of(&self.plan, &chosen, turn);
             for first in order
                 .chunks(self.plan.arms().len())
@@ -295,7 +295,10 @@ mod tests {
     fn without_stopping_the_grid_is_the_schedule() {
         let plan = plan("pairs = 3");
         let mut scheduler = Scheduler::new(&plan, Shard::WHOLE, &[]);
-        assert_eq!(Left::total(&scheduler.left()), plan.transfers());
+        assert_eq!(
+            RemainingTransfers::total(&scheduler.left()),
+            plan.transfers()
+        );
         let ids: Vec<_> = run(&mut scheduler).iter().map(id_of).collect();
         let schedule = crate::schedule(&plan, Shard::WHOLE);
         assert_eq!(ids, schedule.iter().map(Transfer::id).collect::<Vec<_>>());
@@ -325,9 +328,9 @@ mod tests {
         for stopped_after in [0, 1, 35, 72, 73, whole.len()] {
             let kept = &whole[..stopped_after];
             let mut resumed = Scheduler::new(&plan, Shard::WHOLE, kept);
-            let left = Left::total(&resumed.left());
+            let left = RemainingTransfers::total(&resumed.left());
             let rest = run(&mut resumed);
-            assert!(left >= rest.len() as u64 && Left::total(&resumed.left()) == 0);
+            assert!(left >= rest.len() as u64 && RemainingTransfers::total(&resumed.left()) == 0);
             let ids: Vec<_> = kept.iter().chain(&rest).map(id_of).collect();
             assert_eq!(
                 ids,
@@ -347,10 +350,10 @@ mod tests {
             blocks.dedup();
             blocks.len()
         };
-        let left = Left::total(&scheduler.left());
+        let left = RemainingTransfers::total(&scheduler.left());
         let batch = scheduler.next_batch();
         assert_eq!((batch.len(), blocks(&batch)), (42, 7));
-        assert_eq!(Left::total(&scheduler.left()), left);
+        assert_eq!(RemainingTransfers::total(&scheduler.left()), left);
         assert_eq!(blocks(&scheduler.next_batch()), 5);
         let mut whole = Scheduler::new(&plan, Shard::WHOLE, &[]);
         let mut large = Scheduler::new(&plan, Shard::WHOLE, &[]);
@@ -380,7 +383,7 @@ mod tests {
                     pairs = 40\nsampling = \"adaptive\"";
         let plan: Plan = text.parse().unwrap();
         let mut scheduler = Scheduler::new(&plan, Shard::WHOLE, &[]);
-        let budget = Left::total(&scheduler.left());
+        let budget = RemainingTransfers::total(&scheduler.left());
         assert_eq!(budget, plan.transfers() / 10);
         let made = run(&mut scheduler);
         assert!(

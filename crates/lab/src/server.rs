@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::presets::{find, preset};
 use crate::process::{Outcome, involuntary_switches, outcome, process_error, start_error};
-use crate::processor_time::{FamilyTime, family};
+use crate::processor_time::{ProcessTreeTime, family};
 use crate::traces::TraceFiles;
 use crate::workspace::Workspace;
 use altway_emulate::{Emulation, containment};
@@ -81,7 +81,7 @@ fn command_of(plan: &Plan, name: ServerName) -> Result<(ServerCommand, Option<St
     let preset = preset(name).ok_or_else(missing)?;
     let unspoken = |protocol: &&Protocol| !preset.command.protocols.contains(protocol);
     if let Some(protocol) = plan.protocols.iter().find(unspoken) {
-        return Err(Error::Unspoken {
+        return Err(Error::UnsupportedProtocol {
             program: preset.version,
             protocol: *protocol,
         });
@@ -193,8 +193,8 @@ impl Server {
     }
 
     /// Processor time of all its processes so far, where it can be told.
-    pub(crate) fn cpu(&self) -> Option<FamilyTime> {
-        FamilyTime::of(self.child.id())
+    pub(crate) fn cpu(&self) -> Option<ProcessTreeTime> {
+        ProcessTreeTime::of(self.child.id())
     }
 
     fn start_altway(testbed: Testbed<'_>, port: u16, policy: Policy) -> Result<Self, Error> {
@@ -256,7 +256,7 @@ impl Server {
         let state = testbed
             .workspace
             .state(&format!("{name}-{}", testbed.certificate))?;
-        let fill = Filling::new(testbed, &state, port);
+        let fill = Placeholders::new(testbed, &state, port);
         if let Some(config) = &server.config {
             crate::write_whole(&fill.config, fill.fill(config).as_bytes())?;
         }
@@ -326,12 +326,12 @@ impl Drop for Server {
 }
 
 /// The words that replace the names in braces.
-struct Filling {
+struct Placeholders {
     words: [(&'static str, String); 7],
     config: PathBuf,
 }
 
-impl Filling {
+impl Placeholders {
     fn new(testbed: Testbed<'_>, state: &Path, port: u16) -> Self {
         let text = |path: &Path| path.display().to_string();
         let certificates = testbed.workspace.certificates(testbed.certificate);

@@ -9,7 +9,7 @@
 use crate::link_profile::{LinkProfiles, SLOW};
 use crate::progress::{guess, lossy_pace};
 use crate::schedule::{Purpose, Transfer, TransferId, generator, id_of, transfers_of};
-use altway_record::{AloneCheck, Cell, Client, Plan, Sample, SideBySide, transfers};
+use altway_record::{Cell, Client, ConcurrencyCheck, Plan, Sample, SideBySide, transfers};
 use altway_stats::{hodges_lehmann, signed_rank_interval};
 use rand_core::Rng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -108,7 +108,7 @@ pub(crate) fn alone(
 
 /// The times of transfers side by side, held against the same transfers alone; `None` before there
 /// is one such pair.
-pub(crate) fn check(samples: &[Sample], alone: &[Sample]) -> Option<AloneCheck> {
+pub(crate) fn check(samples: &[Sample], alone: &[Sample]) -> Option<ConcurrencyCheck> {
     let time = |sample: &Sample| sample.compared_us.filter(|time| *time > 0 && sample.valid);
     let beside = transfers(samples).filter(|sample| sample.beside > 0);
     let beside: BTreeMap<_, _> = beside
@@ -125,7 +125,7 @@ pub(crate) fn check(samples: &[Sample], alone: &[Sample]) -> Option<AloneCheck> 
     let ratios: Vec<f64> = transfers(alone).filter_map(log_ratio).collect();
     let percent = |log_ratio: f64| (log_ratio.exp() - 1.0) * 100.0;
     let interval = signed_rank_interval(&ratios, LEVEL);
-    Some(AloneCheck {
+    Some(ConcurrencyCheck {
         pairs: ratios.len() as u64,
         difference_percent: percent(hodges_lehmann(&ratios)?),
         low_percent: interval.map(|interval| percent(interval.low)),

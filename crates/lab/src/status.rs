@@ -1,8 +1,8 @@
 //! Status of a run, from its folder alone: the figures that `altway lab watch` and `show` print.
 
-use crate::progress::{Pace, Times};
+use crate::progress::{DurationEstimate, Times};
 use crate::schedule::id_of;
-use crate::scheduler::{Left, Scheduler};
+use crate::scheduler::{RemainingTransfers, Scheduler};
 use altway_record::{Arm, Cell, Manifest, Plan, Protocol, Sample, Shard, transfers};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -46,9 +46,9 @@ impl Status {
     /// Returns the status by a manifest and its rows.
     #[must_use]
     pub fn of(manifest: &Manifest, samples: &[Sample]) -> Self {
-        let mut standing = Standing::new(manifest);
-        transfers(samples).for_each(|sample| standing.learn(sample));
-        standing.status()
+        let mut totals = StatusTotals::new(manifest);
+        transfers(samples).for_each(|sample| totals.learn(sample));
+        totals.status()
     }
 
     /// Time that the rest will take, about.
@@ -61,19 +61,19 @@ impl Status {
 /// Figures of a run's rows from which its status is made: of each transfer some numbers, whatever its rows hold.
 /// At most [`altway_record::MAX_TRANSFERS`] of them, and those that did not count.
 #[derive(Debug, Clone)]
-pub(crate) struct Standing {
+pub(crate) struct StatusTotals {
     plan: Plan,
     shard: Shard,
     cells: BTreeMap<u32, Cell>,
     scheduler: Scheduler,
     times: Times,
-    pace: Pace,
+    pace: DurationEstimate,
     /// The transfer learned last: it took until the next one began.
     last: Option<(u32, Arm, i64)>,
     invalid: u64,
 }
 
-impl Standing {
+impl StatusTotals {
     pub(crate) fn new(manifest: &Manifest) -> Self {
         let plan = manifest.plan.clone();
         let cells = plan.cells().into_iter().map(|cell| (cell.index, cell));
@@ -82,7 +82,7 @@ impl Standing {
             cells: cells.collect(),
             scheduler: Scheduler::new(&plan, manifest.shard, &[]),
             times: Times::default(),
-            pace: Pace::of(&plan),
+            pace: DurationEstimate::of(&plan),
             last: None,
             invalid: 0,
             plan,
@@ -136,7 +136,7 @@ impl Standing {
             plan: self.plan.name.clone(),
             first,
             done: scheduler.done() as u64,
-            left: Left::total(&left),
+            left: RemainingTransfers::total(&left),
             invalid: self.invalid,
             remaining_ms: u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX),
             newest_unix_ms: self.last.map(|(_, _, began)| began),

@@ -9,7 +9,7 @@ use crate::client::Fetched;
 use crate::environment::Environments;
 use crate::link_profile::LinkProfiles;
 use crate::process::{STOP_CHECK_PERIOD, process_error};
-use crate::rows::Seen;
+use crate::rows::Observation;
 use crate::schedule::Transfer;
 use altway_record::{Plan, Sample};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -181,7 +181,7 @@ pub(crate) fn measure(
     let started_unix_ms = jiff::Timestamp::now().as_millisecond();
     let switches_before = environments.server_switches(cell);
     let cpu_before = environments.server_cpu(cell);
-    if !profile.schedule.turns().is_empty() {
+    if !profile.schedule.changes().is_empty() {
         network.set_schedule(profile.schedule)?;
     }
     let fetched = environments.fetch(cell, task.transfer.arm.protocol, context.halt);
@@ -197,7 +197,7 @@ pub(crate) fn measure(
             cpu,
         } => (Ok(records), involuntary_switches, cpu),
     };
-    let seen = Seen {
+    let seen = Observation {
         task,
         started_unix_ms,
         report,

@@ -2,7 +2,7 @@
 
 use crate::codel::{CoDel, Head};
 use crate::serializer::Serializer;
-use crate::streams::Way;
+use crate::streams::PacketTreatment;
 use crate::{Config, Discipline, Queue};
 use altway_units::{DataSize, Timestamp};
 use std::collections::VecDeque;
@@ -31,7 +31,7 @@ pub(crate) struct Item<P> {
     pub(crate) packet: P,
     pub(crate) size: DataSize,
     pub(crate) arrived: Timestamp,
-    pub(crate) way: Way,
+    pub(crate) way: PacketTreatment,
 }
 
 impl<P> Bottleneck<P> {

@@ -3,7 +3,7 @@
 //! One language for all who change a link: the command line, a plan's schedule, the request to a
 //! running link. When a change happens, and to which link, is the caller's business.
 
-use crate::setting::{self, Setting, Way};
+use crate::setting::{self, DirectionSet, Setting};
 use crate::{Config, Error, Queue};
 use std::fmt;
 use std::str::FromStr;
@@ -43,7 +43,7 @@ use std::str::FromStr;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    settings: Vec<(Way, Setting)>,
+    settings: Vec<(DirectionSet, Setting)>,
 }
 
 /// A text that is no change.
@@ -66,7 +66,7 @@ pub enum ChangeError {
     TooManyTurns {
         /// Number of changes.
         found: usize,
-        /// [`Schedule::MOST_TURNS`](crate::Schedule::MOST_TURNS).
+        /// [`Schedule::MAX_CHANGES`](crate::Schedule::MAX_CHANGES).
         most: usize,
     },
     /// A link has no such setting.
@@ -94,7 +94,7 @@ impl Change {
 
     /// A change of one setting.
     #[must_use]
-    pub fn new(way: Way, setting: Setting) -> Self {
+    pub fn new(way: DirectionSet, setting: Setting) -> Self {
         Self {
             settings: vec![(way, setting)],
         }
@@ -111,11 +111,11 @@ impl Change {
 
     /// Changes the two directions.
     pub fn apply(&self, up: &mut Config, down: &mut Config) {
-        self.apply_to(Way::Up, up);
-        self.apply_to(Way::Down, down);
+        self.apply_to(DirectionSet::Up, up);
+        self.apply_to(DirectionSet::Down, down);
     }
 
-    fn apply_to(&self, way: Way, config: &mut Config) {
+    fn apply_to(&self, way: DirectionSet, config: &mut Config) {
         let mut follows = config.queue == Queue::default_for(&config.rate);
         let settings = self.settings.iter();
         for (_, setting) in settings.filter(|(meant, _)| meant.covers(way)) {
@@ -269,14 +269,14 @@ mod tests {
         let most = vec!["loss 1%"; Change::MOST_SETTINGS].join(",");
         let change: Change = most.parse().unwrap();
         assert!(refused(&format!("{most},loss 1%")).starts_with("33 settings"));
-        let one = Change::new(Way::Up, Setting::Rate(Rate::Unlimited));
+        let one = Change::new(DirectionSet::Up, Setting::Rate(Rate::Unlimited));
         assert!(matches!(change.and(one), Err(ChangeError::TooMany { .. })));
     }
 
     proptest! {
         #[test]
         fn parses_what_it_prints(settings in proptest::collection::vec(
-            (prop_oneof![Just(Way::Both), Just(Way::Up), Just(Way::Down)], any_setting()),
+            (prop_oneof![Just(DirectionSet::Both), Just(DirectionSet::Up), Just(DirectionSet::Down)], any_setting()),
             1..=Change::MOST_SETTINGS,
         )) {
             let change = Change { settings };

@@ -1,8 +1,8 @@
 //! The stages of one direction in a row, and the packets in them.
 
 use crate::bottleneck::{Bottleneck, Item};
-use crate::line::Line;
-use crate::streams::{Fate, Fates, Way};
+use crate::delay_line::DelayLine;
+use crate::streams::{Fate, Fates, PacketTreatment};
 use crate::udp::{Transport, UdpGate};
 use crate::{BitFlip, Config, Counters, Shift};
 use altway_units::{DataSize, Timestamp};
@@ -22,7 +22,7 @@ pub struct Direction<P> {
     udp: UdpGate,
     fates: Fates,
     bottleneck: Bottleneck<P>,
-    line: Line<Item<P>>,
+    delay_line: DelayLine<Item<P>>,
     /// Time at which the last packet that keeps its order is due.
     last_due: Timestamp,
     /// Value of `last_due` at the last change of parameters: nothing may overtake what was on its
@@ -89,7 +89,7 @@ impl<P> Direction<P> {
             fates: Fates::new(seed),
             bottleneck: Bottleneck::new(&config),
             config,
-            line: Line::new(),
+            delay_line: DelayLine::new(),
             last_due: Timestamp::ZERO,
             settled: Timestamp::ZERO,
             dropped: VecDeque::new(),
@@ -146,7 +146,7 @@ impl<P> Direction<P> {
     /// Takes the next packet that is due at `now`; call it until it returns `None`.
     pub fn dequeue(&mut self, now: Timestamp) -> Option<Delivery<P>> {
         self.advance(now);
-        let (due, item) = self.line.pop(now)?;
+        let (due, item) = self.delay_line.pop(now)?;
         self.counters.packets_out += 1;
         self.counters.bytes_out += item.size.as_bytes();
         self.counters.packets_corrupted += u64::from(item.way.flip.is_some());
@@ -190,9 +190,9 @@ impl<P> Direction<P> {
     /// overtake each other, when one begins its way and might. `None` when the link is empty.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Timestamp> {
-        let due = self.line.next_due();
+        let due = self.delay_line.next_due();
         // What keeps its order can't come out before what is on its way already.
-        if self.line.has_row() && !self.reorders() {
+        if self.delay_line.has_row() && !self.reorders() {
             return due;
         }
         let Some((end, item)) = self.bottleneck.serving() else {
@@ -210,7 +210,7 @@ impl<P> Direction<P> {
     #[must_use]
     pub fn counters(&self) -> Counters {
         Counters {
-            packets_queued: (self.bottleneck.len() + self.line.len()) as u64,
+            packets_queued: (self.bottleneck.len() + self.delay_line.len()) as u64,
             ..self.counters
         }
     }
@@ -224,7 +224,10 @@ impl<P> Direction<P> {
     /// Ends the link and hands back what was still inside, oldest first.
     pub fn into_packets(self) -> impl Iterator<Item = P> {
         let dropped = self.dropped.into_iter().map(|dropped| dropped.packet);
-        let items = self.line.into_items().chain(self.bottleneck.into_items());
+        let items = self
+            .delay_line
+            .into_items()
+            .chain(self.bottleneck.into_items());
         dropped.chain(items.map(|item| item.packet))
     }
 
@@ -257,7 +260,7 @@ impl<P> Direction<P> {
     }
 
     fn find_room(&self, size: DataSize) -> Result<(), DropReason> {
-        if self.bottleneck.len() + self.line.len() >= Self::MAX_PACKETS {
+        if self.bottleneck.len() + self.delay_line.len() >= Self::MAX_PACKETS {
             return Err(DropReason::TooManyPackets);
         }
         if !self.bottleneck.has_room(size) {
@@ -266,7 +269,7 @@ impl<P> Direction<P> {
         Ok(())
     }
 
-    fn take_in(&mut self, packet: P, size: DataSize, way: Way) {
+    fn take_in(&mut self, packet: P, size: DataSize, way: PacketTreatment) {
         let arrived = self.now;
         let item = Item {
             packet,
@@ -297,7 +300,7 @@ impl<P> Direction<P> {
         } else if !self.config.jitter.may_reorder {
             self.last_due = due;
         }
-        self.line.push(due, item);
+        self.delay_line.push(due, item);
     }
 
     fn drop_inside(&mut self, packet: P, reason: DropReason) {
@@ -319,7 +322,7 @@ impl<P> Direction<P> {
     }
 
     /// Time at which a packet is due that leaves the bottleneck at `end`.
-    fn due(&self, end: Timestamp, way: Way) -> Timestamp {
+    fn due(&self, end: Timestamp, way: PacketTreatment) -> Timestamp {
         let Config { delay, jitter, .. } = &self.config;
         let delay = jitter.apply(*delay, way.jitter);
         if way.is_shifted {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Directions that a setting is meant for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum DirectionSet {
     /// Both directions.
     Both,
     /// The direction from the client to the server.
@@ -49,14 +49,14 @@ pub enum Setting {
 pub(crate) const NAMES: &str =
     "rate, delay, jitter, loss, duplicate, reorder, corrupt, queue, discipline or udp";
 
-impl Way {
+impl DirectionSet {
     pub(crate) fn covers(self, direction: Self) -> bool {
         self == Self::Both || self == direction
     }
 }
 
 /// The word as it stands before a setting: nothing for both, or the word and a blank.
-impl fmt::Display for Way {
+impl fmt::Display for DirectionSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Both => "",
@@ -145,7 +145,7 @@ impl fmt::Display for Setting {
 }
 
 /// Reads a setting with the direction that it is meant for.
-pub(crate) fn read(text: &str) -> Result<(Way, Setting), ChangeError> {
+pub(crate) fn read(text: &str) -> Result<(DirectionSet, Setting), ChangeError> {
     let (way, text) = way(text.trim());
     let (name, value) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let value = value.trim();
@@ -168,11 +168,11 @@ pub(crate) fn read(text: &str) -> Result<(Way, Setting), ChangeError> {
 }
 
 /// Takes `up` or `down` off the front of a setting.
-fn way(text: &str) -> (Way, &str) {
+fn way(text: &str) -> (DirectionSet, &str) {
     match text.split_once(char::is_whitespace) {
-        Some(("up", rest)) => (Way::Up, rest.trim_start()),
-        Some(("down", rest)) => (Way::Down, rest.trim_start()),
-        _ => (Way::Both, text),
+        Some(("up", rest)) => (DirectionSet::Up, rest.trim_start()),
+        Some(("down", rest)) => (DirectionSet::Down, rest.trim_start()),
+        _ => (DirectionSet::Both, text),
     }
 }
 

@@ -55,12 +55,12 @@ impl Streams {
 pub(crate) struct Fate {
     pub(crate) is_lost: bool,
     pub(crate) is_doubled: bool,
-    pub(crate) way: Way,
+    pub(crate) way: PacketTreatment,
 }
 
 /// Treatment of a packet, or its copy, on its way.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Way {
+pub(crate) struct PacketTreatment {
     pub(crate) flip: Option<BitFlip>,
     /// True if it is one of those that [`Config::reordering`] takes out of their order.
     pub(crate) is_shifted: bool,
@@ -73,13 +73,13 @@ pub(crate) struct Way {
 pub(crate) struct Fates {
     loss: Loss,
     duplication: Generator,
-    ways: Ways,
-    copies: Ways,
+    ways: TreatmentGenerators,
+    copies: TreatmentGenerators,
 }
 
 /// Generators of what is drawn for packets on their way.
 #[derive(Debug, Clone)]
-struct Ways {
+struct TreatmentGenerators {
     corruption: Generator,
     reordering: Generator,
     jitter: Generator,
@@ -92,8 +92,8 @@ impl Fates {
         Self {
             loss: Loss::new(streams.next(), streams.next()),
             duplication: streams.next(),
-            ways: Ways::new(&mut streams),
-            copies: Ways::new(&mut streams),
+            ways: TreatmentGenerators::new(&mut streams),
+            copies: TreatmentGenerators::new(&mut streams),
         }
     }
 
@@ -107,12 +107,12 @@ impl Fates {
     }
 
     /// The way of the next copy.
-    pub(crate) fn next_copy(&mut self, config: &Config) -> Way {
+    pub(crate) fn next_copy(&mut self, config: &Config) -> PacketTreatment {
         self.copies.next(config)
     }
 }
 
-impl Ways {
+impl TreatmentGenerators {
     fn new(streams: &mut Streams) -> Self {
         Self {
             corruption: streams.next(),
@@ -121,10 +121,10 @@ impl Ways {
         }
     }
 
-    fn next(&mut self, config: &Config) -> Way {
+    fn next(&mut self, config: &Config) -> PacketTreatment {
         let is_corrupt = hits(self.corruption.next_u64(), config.corruption);
         let flip = BitFlip::new(self.corruption.next_u64());
-        Way {
+        PacketTreatment {
             flip: is_corrupt.then_some(flip),
             is_shifted: hits(self.reordering.next_u64(), config.reordering.share),
             jitter: self.jitter.next_u64(),

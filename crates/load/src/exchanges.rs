@@ -4,8 +4,8 @@
 //! Left to `h2` and `quic`: sending them, and what the peer's frames mean.
 
 use crate::error::Failure;
-use crate::run::{Answer, Due, Run, Sent};
-use crate::tickets::Ticket;
+use crate::run::{Answer, Due, InFlightRequest, Run};
+use crate::send_permits::SendPermit;
 use altway_message::AltSvc;
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -30,7 +30,7 @@ pub(crate) struct Exchanges<'r, 'a, Id> {
 #[derive(Debug, PartialEq, Eq)]
 enum State {
     Open,
-    /// No further ones: there are no more tickets, or the server wants no more.
+    /// No further ones: there are no more permits, or the server wants no more.
     Draining,
     /// No further ones, and none is in flight.
     Closed,
@@ -38,7 +38,7 @@ enum State {
 
 struct InFlight {
     due: Due,
-    sent: Sent,
+    sent: InFlightRequest,
     answer: Answer,
 }
 
@@ -99,13 +99,13 @@ impl<'r, 'a, Id: Copy + Ord> Exchanges<'r, 'a, Id> {
     pub(crate) fn on_head(&mut self, stream: Id, now: Instant, status: u16, length: Option<u64>) {
         if let Some(request) = self.in_flight.get_mut(&stream) {
             request.answer.on_head(now, status, length);
-            self.run.tickets.on_first_byte(request.sent.item, now);
+            self.run.send_permits.on_first_byte(request.sent.item, now);
         }
     }
 
-    /// Returns the ticket of the request on the stream.
-    pub(crate) fn ticket(&self, stream: Id) -> Option<Ticket> {
-        self.in_flight.get(&stream).map(|it| it.due.ticket)
+    /// Returns the permit of the request on the stream.
+    pub(crate) fn permit(&self, stream: Id) -> Option<SendPermit> {
+        self.in_flight.get(&stream).map(|it| it.due.permit)
     }
 
     /// The request was sent once more, and its answer comes on the stream `to`; what has come of it on
@@ -120,7 +120,7 @@ impl<'r, 'a, Id: Copy + Ord> Exchanges<'r, 'a, Id> {
     /// Returns whether the answer on the stream is to say that there is HTTP/3.
     pub(crate) fn learns_from(&self, stream: Id) -> bool {
         let request = self.in_flight.get(&stream);
-        request.is_some_and(|request| self.run.job.learns_from(request.due.ticket))
+        request.is_some_and(|request| self.run.job.learns_from(request.due.permit))
     }
 
     /// Takes in the `Alt-Svc` field of the final response, where the client heeds it.
@@ -131,7 +131,7 @@ impl<'r, 'a, Id: Copy + Ord> Exchanges<'r, 'a, Id> {
         let field = AltSvc::parse(value, port);
         if let Some(request) = self.in_flight.get_mut(&stream) {
             request.answer.on_field(field);
-            self.run.tickets.on_alt_svc(field, now);
+            self.run.send_permits.on_alt_svc(field, now);
         }
     }
 
@@ -164,7 +164,7 @@ impl<'r, 'a, Id: Copy + Ord> Exchanges<'r, 'a, Id> {
         }
     }
 
-    /// Gives back the ticket of a request that the server did not look at; false if it is the one
+    /// Gives back the permit of a request that the server did not look at; false if it is the one
     /// that opened the connection, whose set-up time belongs to it.
     pub(crate) fn give_back(&mut self, stream: Id) -> bool {
         let opened = |request: &InFlight| request.due.connect.is_some();
@@ -172,9 +172,9 @@ impl<'r, 'a, Id: Copy + Ord> Exchanges<'r, 'a, Id> {
             return false;
         }
         if let Some(request) = self.in_flight.remove(&stream) {
-            self.run.tickets.give_back(request.due.ticket);
+            self.run.send_permits.give_back(request.due.permit);
         }
-        // Whoever gives a ticket back must ask for the next.
+        // Whoever gives a permit back must ask for the next.
         self.state = State::Open;
         true
     }
@@ -210,7 +210,7 @@ impl<'r, 'a, Id: Copy + Ord> Exchanges<'r, 'a, Id> {
         self.in_flight.len()
     }
 
-    pub(crate) fn wants_ticket(&self) -> bool {
+    pub(crate) fn wants_permit(&self) -> bool {
         let free = self.len() < self.run.job.streams as usize;
         self.state == State::Open && free && !self.exhausted
     }
@@ -224,16 +224,16 @@ impl<'r, 'a, Id: Copy + Ord> Exchanges<'r, 'a, Id> {
         }
     }
 
-    fn sent(&mut self, due: &Due) -> Sent {
+    fn sent(&mut self, due: &Due) -> InFlightRequest {
         let stream = self.begun;
         self.begun = stream.saturating_add(1);
-        Sent {
+        InFlightRequest {
             connection: self.connection,
             stream,
-            item: due.ticket.item,
-            start: due.ticket.start,
+            item: due.permit.item,
+            start: due.permit.start,
             connect: due.connect,
-            protocol_used: Some(self.run.job.protocol_for(due.ticket)),
+            protocol_used: Some(self.run.job.protocol_for(due.permit)),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! HTTP/1.1 on one connection, driven by hyper: one request after the other.
 
 use crate::error::Failure;
-use crate::run::{Answer, Due, Job, Run, Sent, content_length};
-use crate::tcp::{CLOSING, Wire};
+use crate::run::{Answer, Due, InFlightRequest, Job, Run, content_length};
+use crate::tcp::{CLOSE_TIMEOUT, Wire};
 use altway_record::Protocol;
 use bytes::Bytes;
 use http::{HeaderValue, Request, header};
@@ -12,7 +12,7 @@ use hyper_util::rt::TokioIo;
 use std::time::Instant;
 use tokio::task::JoinHandle;
 
-/// Sends `first` and then one request after the other, until the connection closes or the tickets
+/// Sends `first` and then one request after the other, until the connection closes or the permits
 /// run out.
 ///
 /// # Errors
@@ -44,7 +44,7 @@ struct Driver(JoinHandle<()>);
 impl Driver {
     /// Closes the connection in good order, once the sender is gone.
     async fn close(mut self) {
-        let _ = tokio::time::timeout(CLOSING, &mut self.0).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, &mut self.0).await;
     }
 }
 
@@ -67,14 +67,14 @@ impl Connection<'_, '_> {
         let mut complete = self.request(&first).await;
         let stays = !self.run.job.new_connections;
         while stays && complete && self.sender.ready().await.is_ok() {
-            let Some(ticket) = self.run.tickets.next(Protocol::H1).await else {
+            let Some(permit) = self.run.send_permits.next(Protocol::H1).await else {
                 return;
             };
             if self.sender.is_closed() {
-                // The peer went while the ticket was awaited: the next connection takes it.
-                return self.run.tickets.give_back(ticket);
+                // The peer went while the permit was awaited: the next connection takes it.
+                return self.run.send_permits.give_back(permit);
             }
-            complete = self.request(&Due::now(ticket, self.run.job)).await;
+            complete = self.request(&Due::now(permit, self.run.job)).await;
         }
     }
 
@@ -83,8 +83,8 @@ impl Connection<'_, '_> {
     async fn request(&mut self, due: &Due) -> bool {
         let sent = self.sent(due);
         let mut answer = Answer::default();
-        let (run, item) = (self.run, due.ticket.item);
-        let begins = |now| run.tickets.on_first_byte(item, now);
+        let (run, item) = (self.run, due.permit.item);
+        let begins = |now| run.send_permits.on_first_byte(item, now);
         let request = request(run.job, due);
         let exchange = exchange(&mut self.sender, request, &mut answer, begins);
         let result = tokio::time::timeout_at(due.deadline.into(), exchange).await;
@@ -95,14 +95,14 @@ impl Connection<'_, '_> {
         complete
     }
 
-    fn sent(&mut self, due: &Due) -> Sent {
+    fn sent(&mut self, due: &Due) -> InFlightRequest {
         let stream = self.requests;
         self.requests = stream.saturating_add(1);
-        Sent {
+        InFlightRequest {
             connection: self.ordinal,
             stream,
-            item: due.ticket.item,
-            start: due.ticket.start,
+            item: due.permit.item,
+            start: due.permit.start,
             connect: due.connect,
             protocol_used: Some(Protocol::H1),
         }
@@ -131,10 +131,10 @@ async fn exchange(
 
 /// Returns the request in the form that HTTP/1.1 wants: path and Host (RFC 9112, section 3.2.1).
 fn request(job: &Job, due: &Due) -> Request<Empty<Bytes>> {
-    let mut request = job.head(due.ticket).clone().map(|()| Empty::new());
+    let mut request = job.head(due.permit).clone().map(|()| Empty::new());
     if let Ok(host) = HeaderValue::from_str(job.authority()) {
         request.headers_mut().insert(header::HOST, host);
     }
-    *request.uri_mut() = job.path(due.ticket);
+    *request.uri_mut() = job.path(due.permit);
     request
 }

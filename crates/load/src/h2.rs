@@ -1,8 +1,8 @@
 //! HTTP/2 on one connection, driven by altway's own engine.
 //!
 //! [`Connection::work`] tells the whole story. It sends what is due, takes what has come, and does
-//! both in the slot's own future: a ticket is drawn when a stream is free for it and sent in the
-//! next write, so nothing queues between the tickets and the engine.
+//! both in the slot's own future: a permit is drawn when a stream is free for it and sent in the
+//! next write, so nothing queues between the permits and the engine.
 //!
 //! A request that the server resets or refuses (REFUSED_STREAM, or above the last stream of a
 //! GOAWAY) is a failed one and is not sent again, but for those that it refuses because they were
@@ -14,8 +14,8 @@ mod link;
 use crate::error::Failure;
 use crate::exchanges::Exchanges;
 use crate::run::{Due, Job, Run};
-use crate::tcp::{CLOSING, Wire};
-use crate::tickets::Ticket;
+use crate::send_permits::SendPermit;
+use crate::tcp::{CLOSE_TIMEOUT, Wire};
 use altway_http2::{self as http2, Code, Config, Error as Http2Error, Event, Rate, StreamId};
 use altway_record::Protocol;
 use link::Link;
@@ -36,11 +36,11 @@ const CONNECTION_WINDOW: u32 = 32 << 20;
 
 /// Streams opened before the server has said how many it allows: RFC 9113, section 6.5.2,
 /// recommends that the number "be no smaller than 100".
-const STREAMS_UNASKED: usize = 100;
+const STREAMS_BEFORE_SETTINGS: usize = 100;
 
 /// An open loop leaves a connection idle for as long as its rate says: at one request a second over
 /// 65,535 ports less than a day.
-const IDLE: Duration = Duration::from_secs(24 * 60 * 60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Frames without a body from a server that was asked for so many requests a second are no attack.
 /// Their cost is the reading.
@@ -52,7 +52,7 @@ const FRAMES: Rate = Rate {
 /// Bytes that are read at once. Shared by all connections, so that an idle one holds none.
 const INBOUND_BYTES: usize = 64 << 10;
 
-/// Sends `first` and keeps the connection's streams busy until it closes or the tickets run out.
+/// Sends `first` and keeps the connection's streams busy until it closes or the permits run out.
 pub(crate) async fn serve(run: &Run<'_>, ordinal: u32, wire: Box<dyn Wire>, first: Due) {
     run.inbound.borrow_mut().resize(INBOUND_BYTES, 0);
     let now = Instant::now();
@@ -62,8 +62,8 @@ pub(crate) async fn serve(run: &Run<'_>, ordinal: u32, wire: Box<dyn Wire>, firs
         link: Link::new(wire),
         exchanges: Exchanges::new(run, ordinal),
         timer: Box::pin(sleep_until(first.deadline.into())),
-        said_goodbye: None,
-        unasked: None,
+        goaway: None,
+        last_unrequested: None,
         heard: false,
     };
     connection.send(first);
@@ -93,7 +93,7 @@ fn config(job: &Job) -> Config {
     ] {
         *time = job.timeout.max(*time);
     }
-    times.idle = IDLE;
+    times.idle = IDLE_TIMEOUT;
     config.floods.control = FRAMES;
     config.floods.resets = FRAMES;
     config
@@ -112,15 +112,15 @@ struct Connection<'r, 'a> {
     /// Rings at the next time-out or before.
     timer: Pin<Box<Sleep>>,
     /// Error code of the server's GOAWAY.
-    said_goodbye: Option<Code>,
+    goaway: Option<Code>,
     /// The last stream opened before the server said how many it allows.
-    unasked: Option<StreamId>,
+    last_unrequested: Option<StreamId>,
     /// A first byte has come.
     heard: bool,
 }
 
 impl Connection<'_, '_> {
-    /// Tickets, bytes, time-outs; until there is nothing left to do.
+    /// Permits, bytes, time-outs; until there is nothing left to do.
     async fn work(&mut self) {
         loop {
             self.expire(Instant::now());
@@ -131,9 +131,9 @@ impl Connection<'_, '_> {
             let unsendable = self.exchanges.take_unsendable();
             tokio::select! {
                 biased;
-                // Tickets first: what is due now leaves in one write.
-                ticket = run.tickets.next(Protocol::H2), if !unsendable && self.wants_ticket() => {
-                    self.on_ticket(ticket);
+                // Permits first: what is due now leaves in one write.
+                permit = run.send_permits.next(Protocol::H2), if !unsendable && self.wants_permit() => {
+                    self.on_permit(permit);
                 },
                 () = poll_fn(|cx| self.poll_turn(cx)) => {}
                 () = yield_now(), if unsendable => {}
@@ -145,33 +145,33 @@ impl Connection<'_, '_> {
     async fn close(mut self) {
         let mut turn = self.engine.turn(Instant::now(), &mut self.link.output);
         turn.shutdown();
-        let _ = timeout(CLOSING, self.link.close()).await;
+        let _ = timeout(CLOSE_TIMEOUT, self.link.close()).await;
     }
 
-    fn on_ticket(&mut self, ticket: Option<Ticket>) {
-        match ticket {
-            Some(ticket) => self.send(Due::now(ticket, self.run.job)),
+    fn on_permit(&mut self, permit: Option<SendPermit>) {
+        match permit {
+            Some(permit) => self.send(Due::now(permit, self.run.job)),
             None => self.exchanges.drain(),
         }
     }
 
     fn send(&mut self, due: Due) {
         let mut turn = self.engine.turn(Instant::now(), &mut self.link.output);
-        match turn.send_request(self.run.job.head(due.ticket), None, true) {
+        match turn.send_request(self.run.job.head(due.permit), None, true) {
             Ok(stream) => {
                 self.exchanges.on_sent(stream, due);
                 if !self.is_told() {
-                    self.unasked = Some(stream);
+                    self.last_unrequested = Some(stream);
                 }
             }
             Err(Http2Error::StreamsExhausted) => {
                 self.exchanges.on_exhausted();
-                self.run.tickets.give_back(due.ticket);
+                self.run.send_permits.give_back(due.permit);
             }
-            // The server went while the ticket was awaited: the next connection takes it.
+            // The server went while the permit was awaited: the next connection takes it.
             Err(Http2Error::GoingAway) => {
                 self.exchanges.drain();
-                self.run.tickets.give_back(due.ticket);
+                self.run.send_permits.give_back(due.permit);
             }
             Err(error) => self.exchanges.on_unsendable(&due, Failure::Http2(error)),
         }
@@ -196,7 +196,7 @@ impl Connection<'_, '_> {
         if self.engine.poll_timeout().is_some_and(|due| due <= now) {
             let mut turn = self.engine.turn(now, &mut self.link.output);
             turn.handle_timeout();
-            self.converse(&[]);
+            self.process_input(&[]);
         }
         Poll::Ready(())
     }
@@ -222,12 +222,12 @@ impl Connection<'_, '_> {
                 found: Some("http/1.1".into()),
             });
         }
-        self.converse(bytes);
+        self.process_input(bytes);
     }
 
     /// Bytes in, events out. What the server can make the engine say to one read is about as large
     /// as the read; the link bounds the sum.
-    fn converse(&mut self, mut bytes: &[u8]) {
+    fn process_input(&mut self, mut bytes: &[u8]) {
         let (now, exchanges) = (Instant::now(), &mut self.exchanges);
         let mut turn = self.engine.turn(now, &mut self.link.output);
         while let Some(event) = turn.receive(&mut bytes) {
@@ -255,14 +255,14 @@ impl Connection<'_, '_> {
                 }
                 Event::Trailers { stream, .. } => exchanges.complete(stream, now),
                 Event::StreamReset { stream, code } => {
-                    let early = Some(stream) <= self.unasked && self.said_goodbye.is_none();
+                    let early = Some(stream) <= self.last_unrequested && self.goaway.is_none();
                     if code != Code::REFUSED_STREAM || !early || !exchanges.give_back(stream) {
                         exchanges.end(stream, now, Err(Failure::Reset(code.to_string())));
                     }
                 }
                 Event::StreamsAvailable => exchanges.on_stream_free(),
                 Event::GoAway { code } => {
-                    self.said_goodbye = Some(code);
+                    self.goaway = Some(code);
                     exchanges.drain();
                 }
                 Event::Closed { reason } => {
@@ -275,7 +275,7 @@ impl Connection<'_, '_> {
 
     /// The transport ended. If the server has said why, that is told.
     fn lost(&mut self, why: &str) {
-        let text = match self.said_goodbye {
+        let text = match self.goaway {
             Some(code) if code != Code::NO_ERROR => format!("closed by peer: {code}"),
             _ => why.to_owned(),
         };
@@ -289,13 +289,13 @@ impl Connection<'_, '_> {
             let mut turn = self.engine.turn(now, &mut self.link.output);
             turn.reset_stream(stream, Code::CANCEL);
             // It makes room for another one.
-            self.converse(&[]);
+            self.process_input(&[]);
         }
     }
 
-    fn wants_ticket(&self) -> bool {
-        let allowed = self.is_told() || self.exchanges.len() < STREAMS_UNASKED;
-        self.exchanges.wants_ticket() && allowed
+    fn wants_permit(&self) -> bool {
+        let allowed = self.is_told() || self.exchanges.len() < STREAMS_BEFORE_SETTINGS;
+        self.exchanges.wants_permit() && allowed
     }
 
     /// The server's SETTINGS came, for the acknowledgement of ours comes after them.

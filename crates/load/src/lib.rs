@@ -61,10 +61,10 @@ mod quic;
 mod returning;
 mod run;
 mod script;
+mod send_permits;
 mod slot;
 mod summary;
 mod tcp;
-mod tickets;
 mod tls;
 mod udp;
 

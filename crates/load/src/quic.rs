@@ -2,10 +2,10 @@
 
 use crate::error::Failure;
 use crate::exchanges::Exchanges;
-use crate::returning::QUIC_PATIENCE;
+use crate::returning::QUIC_HANDSHAKE_TIMEOUT;
 use crate::run::{Due, Run, content_length};
+use crate::send_permits::SendPermit;
 use crate::slot::Opening;
-use crate::tickets::Ticket;
 use crate::udp::Driver;
 use altway_http3::{ClientConfig, Error as Http3Error, Event, Received, Sessions, StreamId};
 use altway_record::Protocol;
@@ -25,7 +25,7 @@ const TICKET_WAIT: Duration = Duration::from_secs(1);
 const SHORT_LIVED_PAYLOAD: u16 = 1452;
 
 /// Opens a connection for the request of `opening` and keeps its streams busy until it closes or
-/// the tickets run out.
+/// the permits run out.
 ///
 /// # Errors
 /// The connection could not be opened; nothing has been recorded.
@@ -33,8 +33,8 @@ pub(crate) async fn serve(run: &Run<'_>, opening: Opening) -> Result<(), Failure
     let job = run.job;
     let deadline = opening.begun + job.timeout;
     // Who can go over TCP instead waits for less.
-    let patience = match opening.ticket.route {
-        Some(_) => job.timeout.min(QUIC_PATIENCE),
+    let patience = match opening.permit.route {
+        Some(_) => job.timeout.min(QUIC_HANDSHAKE_TIMEOUT),
         None => job.timeout,
     };
     let opened = tokio::time::timeout(patience, open(run)).await;
@@ -47,7 +47,7 @@ pub(crate) async fn serve(run: &Run<'_>, opening: Opening) -> Result<(), Failure
         early: None,
     };
     let stream = connection.send(Due {
-        ticket: opening.ticket,
+        permit: opening.permit,
         connect: Some(connect),
         deadline,
     });
@@ -64,7 +64,7 @@ pub(crate) async fn serve(run: &Run<'_>, opening: Opening) -> Result<(), Failure
 }
 
 /// A connection that requests can be sent on.
-struct Opened {
+struct OpenConnection {
     driver: Driver,
     /// The handshake goes on.
     early: bool,
@@ -72,7 +72,7 @@ struct Opened {
 
 /// The first of the addresses that completes a handshake; or that did before, where a request can
 /// leave with the first packets.
-async fn open(run: &Run<'_>) -> Result<Opened, Failure> {
+async fn open(run: &Run<'_>) -> Result<OpenConnection, Failure> {
     let job = run.job;
     let (last, others) = job.addresses.split_last().expect("a job has an address");
     if let Some(reached) = run.reached().filter(|_| job.sessions.is_some()) {
@@ -86,7 +86,7 @@ async fn open(run: &Run<'_>) -> Result<Opened, Failure> {
     handshake(run, *last).await
 }
 
-async fn handshake(run: &Run<'_>, remote: SocketAddr) -> Result<Opened, Failure> {
+async fn handshake(run: &Run<'_>, remote: SocketAddr) -> Result<OpenConnection, Failure> {
     let job = run.job;
     let tls = job.tls.clone().expect("options refuse HTTP/3 without TLS");
     let seed = seed(&tls)?;
@@ -110,7 +110,7 @@ async fn handshake(run: &Run<'_>, remote: SocketAddr) -> Result<Opened, Failure>
     loop {
         match driver.poll_event() {
             Some(Event::EarlyData) => {
-                return Ok(Opened {
+                return Ok(OpenConnection {
                     driver,
                     early: true,
                 });
@@ -125,7 +125,7 @@ async fn handshake(run: &Run<'_>, remote: SocketAddr) -> Result<Opened, Failure>
     }
     run.on_connected();
     run.on_reached(remote);
-    Ok(Opened {
+    Ok(OpenConnection {
         driver,
         early: false,
     })
@@ -149,7 +149,7 @@ struct Connection<'r, 'a> {
 }
 
 impl Connection<'_, '_> {
-    /// The driver's loop: events, tickets, datagrams; until there is nothing left to do.
+    /// The driver's loop: events, permits, datagrams; until there is nothing left to do.
     async fn work(&mut self) {
         loop {
             while let Some(event) = self.driver.poll_event() {
@@ -161,11 +161,11 @@ impl Connection<'_, '_> {
             }
             let until = self.exchanges.deadline();
             let unsendable = self.exchanges.take_unsendable();
-            let wants_ticket = !unsendable && self.exchanges.wants_ticket();
+            let wants_permit = !unsendable && self.exchanges.wants_permit();
             tokio::select! {
                 biased;
-                // Tickets first: what is due now leaves in one batch of datagrams.
-                ticket = self.run.tickets.next(Protocol::H3), if wants_ticket => self.on_ticket(ticket),
+                // Permits first: what is due now leaves in one batch of datagrams.
+                permit = self.run.send_permits.next(Protocol::H3), if wants_permit => self.on_permit(permit),
                 turn = self.driver.turn(until) => if let Err(error) = turn {
                     self.exchanges.fail_all(|| Failure::Connection(error.to_string()));
                 },
@@ -191,10 +191,10 @@ impl Connection<'_, '_> {
         }
     }
 
-    fn on_ticket(&mut self, ticket: Option<Ticket>) {
-        match ticket {
-            Some(ticket) => {
-                self.send(Due::now(ticket, self.run.job));
+    fn on_permit(&mut self, permit: Option<SendPermit>) {
+        match permit {
+            Some(permit) => {
+                self.send(Due::now(permit, self.run.job));
             }
             None => self.exchanges.drain(),
         }
@@ -202,19 +202,19 @@ impl Connection<'_, '_> {
 
     /// The stream, if it could be sent.
     fn send(&mut self, due: Due) -> Option<StreamId> {
-        match self.driver.request(self.run.job.head(due.ticket)) {
+        match self.driver.request(self.run.job.head(due.permit)) {
             Ok(stream) => {
                 self.exchanges.on_sent(stream, due);
                 return Some(stream);
             }
             Err(Http3Error::StreamsExhausted) if due.connect.is_none() => {
                 self.exchanges.on_exhausted();
-                self.run.tickets.give_back(due.ticket);
+                self.run.send_permits.give_back(due.permit);
             }
-            // The server went while the ticket was awaited: the next connection takes it.
+            // The server went while the permit was awaited: the next connection takes it.
             Err(Http3Error::GoingAway | Http3Error::UnknownConnection) if due.connect.is_none() => {
                 self.exchanges.drain();
-                self.run.tickets.give_back(due.ticket);
+                self.run.send_permits.give_back(due.permit);
             }
             Err(error) => self.exchanges.on_unsendable(&due, Failure::Http3(error)),
         }
@@ -264,12 +264,12 @@ impl Connection<'_, '_> {
     /// section 5.2). Whoever has its answer has done the handshake.
     fn send_again(&mut self, early: StreamId) {
         self.early = None;
-        let Some(ticket) = self.exchanges.ticket(early) else {
+        let Some(permit) = self.exchanges.permit(early) else {
             return;
         };
         // There may be one stream at a time.
         self.driver.cancel(early);
-        match self.driver.request(self.run.job.head(ticket)) {
+        match self.driver.request(self.run.job.head(permit)) {
             Ok(stream) => {
                 self.exchanges.go_on_as(early, stream);
                 self.run.on_too_early();

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// The longest time of a QUIC handshake until the request goes over TCP and the entry is erased. The
 /// longest for which Chromium holds TCP back; a client that races both would wait for less.
-pub(crate) const QUIC_PATIENCE: Duration = Duration::from_secs(3);
+pub(crate) const QUIC_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The state of a returning client: its next session, and its entry of HTTP/3.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Returning {
     }
 
     /// Goes on to the next session; false when there is none.
-    pub(crate) fn come_back(&mut self) -> bool {
+    pub(crate) fn begin_session(&mut self) -> bool {
         let Some(apart) = self.sessions.apart_ms.get(self.session as usize) else {
             return false;
         };
@@ -129,7 +129,7 @@ pub(crate) async fn drive(run: &Run<'_>) -> bool {
         if end == End::GaveUp {
             return true;
         }
-        if !run.tickets.come_back() {
+        if !run.send_permits.begin_session() {
             return false;
         }
     }
@@ -168,14 +168,14 @@ mod tests {
         assert_eq!(client.protocol(now), Protocol::H2);
         client.on_alt_svc(OFFER, now);
         assert_eq!(client.protocol(now), Protocol::H3);
-        assert!(client.come_back());
+        assert!(client.begin_session());
         assert_eq!(client.protocol(now), Protocol::H3);
         let later = now + Duration::from_secs(50);
         assert_eq!(client.protocol(later), Protocol::H2, "10 s and 50 s");
         client.on_alt_svc(OFFER, later);
-        assert!(client.come_back());
+        assert!(client.begin_session());
         assert_eq!(client.protocol(later), Protocol::H2);
-        assert!(!client.come_back());
+        assert!(!client.begin_session());
     }
 
     #[test]
@@ -201,7 +201,7 @@ mod tests {
                 client.on_end(item, now);
             }
             assert!(client.has_ended());
-            if !client.come_back() {
+            if !client.begin_session() {
                 break;
             }
         }

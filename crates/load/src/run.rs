@@ -1,11 +1,11 @@
-//! State that the streams of a run share: what to fetch, the tickets, and where records go.
+//! State that the streams of a run share: what to fetch, the permits, and where records go.
 
 use crate::error::Failure;
 use crate::options::{Options, Stop};
 use crate::returning::Returning;
 use crate::script::Script;
+use crate::send_permits::{Schedule, SendPermit, SendPermits};
 use crate::summary::{Circumstances, EarlyDataCount, LoadSummary, Tally};
-use crate::tickets::{Schedule, Ticket, Tickets};
 use crate::{Error, tls};
 use altway_http3::{Qlog, Sessions, Version};
 use altway_message::AltSvc;
@@ -25,7 +25,7 @@ pub(crate) struct Job {
     pub(crate) streams: u32,
     pub(crate) quic_version: Version,
     pub(crate) timeout: Duration,
-    /// Heads of the requests, by the ticket's item: a GET of an absolute URI without a fragment.
+    /// Heads of the requests, by the permit's item: a GET of an absolute URI without a fragment.
     heads: Vec<Request<()>>,
     pub(crate) host: String,
     /// Addresses of the server, at least one; tried in order.
@@ -73,31 +73,31 @@ impl Job {
         })
     }
 
-    /// Returns the head of a ticket's request.
-    pub(crate) fn head(&self, ticket: Ticket) -> &Request<()> {
+    /// Returns the head of a permit's request.
+    pub(crate) fn head(&self, permit: SendPermit) -> &Request<()> {
         // Of several sessions each makes the same requests.
-        &self.heads[ticket.item as usize % self.heads.len()]
+        &self.heads[permit.item as usize % self.heads.len()]
     }
 
-    /// Path and query of what a ticket requests, as HTTP/1.1 names them.
-    pub(crate) fn path(&self, ticket: Ticket) -> Uri {
-        let path = self.head(ticket).uri().path_and_query().cloned();
+    /// Path and query of what a permit requests, as HTTP/1.1 names them.
+    pub(crate) fn path(&self, permit: SendPermit) -> Uri {
+        let path = self.head(permit).uri().path_and_query().cloned();
         path.map_or_else(|| Uri::from_static("/"), Uri::from)
     }
 
-    /// The protocol that a ticket's connection speaks.
-    pub(crate) fn protocol_for(&self, ticket: Ticket) -> Protocol {
-        match ticket.route {
+    /// The protocol that a permit's connection speaks.
+    pub(crate) fn protocol_for(&self, permit: SendPermit) -> Protocol {
+        match permit.route {
             Some(route) => route,
-            None if self.learns_from(ticket) => Protocol::H2,
+            None if self.learns_from(permit) => Protocol::H2,
             None => self.protocol,
         }
     }
 
-    /// Returns the TLS settings of a ticket's connection; `None` for an `http` URL.
-    pub(crate) fn tls_for(&self, ticket: Ticket) -> Option<Arc<rustls::ClientConfig>> {
+    /// Returns the TLS settings of a permit's connection; `None` for an `http` URL.
+    pub(crate) fn tls_for(&self, permit: SendPermit) -> Option<Arc<rustls::ClientConfig>> {
         match &self.learning {
-            Some(learning) if self.protocol_for(ticket) == Protocol::H2 => {
+            Some(learning) if self.protocol_for(permit) == Protocol::H2 => {
                 Some(Arc::clone(learning))
             }
             _ => self.tls.clone(),
@@ -105,8 +105,8 @@ impl Job {
     }
 
     /// Returns whether the answer is to say that there is HTTP/3.
-    pub(crate) fn learns_from(&self, ticket: Ticket) -> bool {
-        self.learning.is_some() && self.alt_svc_port.is_none() && ticket.item == 0
+    pub(crate) fn learns_from(&self, permit: SendPermit) -> bool {
+        self.learning.is_some() && self.alt_svc_port.is_none() && permit.item == 0
     }
 
     /// Host and port as the URL names them.
@@ -193,7 +193,7 @@ async fn resolve(options: &Options) -> Result<Vec<SocketAddr>, Error> {
 /// A run under way; shared by its streams, all on one thread.
 pub(crate) struct Run<'a> {
     pub(crate) job: &'a Job,
-    pub(crate) tickets: Tickets,
+    pub(crate) send_permits: SendPermits,
     /// Buffer that HTTP/2 connections read into, one at a time. The others leave it empty.
     pub(crate) inbound: RefCell<Vec<u8>>,
     begun: Instant,
@@ -237,13 +237,13 @@ impl<'a> Run<'a> {
             },
             None => Schedule::new(begun, options.stop, options.rate),
         };
-        let tickets = Tickets::new(schedule).map_err(|source| Error::Setup {
+        let send_permits = SendPermits::new(schedule).map_err(|source| Error::Setup {
             what: "a timer",
             source,
         })?;
         Ok(Self {
             job,
-            tickets,
+            send_permits,
             inbound: RefCell::default(),
             begun,
             connections: Cell::new(0),
@@ -264,7 +264,7 @@ impl<'a> Run<'a> {
     /// Hands out the record of a request that ended at `end`.
     pub(crate) fn record(
         &self,
-        sent: &Sent,
+        sent: &InFlightRequest,
         answer: &Answer,
         end: Instant,
         result: Result<(), Failure>,
@@ -289,7 +289,7 @@ impl<'a> Run<'a> {
         let output = &mut *self.output.borrow_mut();
         output.tally.add(&record);
         (output.on_record)(&record);
-        self.tickets.on_end(sent.item, end);
+        self.send_permits.on_end(sent.item, end);
     }
 
     pub(crate) fn on_connected(&self) {
@@ -324,24 +324,24 @@ impl<'a> Run<'a> {
     }
 
     /// Hands out the record of the request that was to open a connection but could not.
-    pub(crate) fn on_unreachable(&self, connection: u32, ticket: Ticket, failure: Failure) {
+    pub(crate) fn on_unreachable(&self, connection: u32, permit: SendPermit, failure: Failure) {
         self.output.borrow_mut().unreachable = Some(failure.text());
-        let sent = Sent {
+        let sent = InFlightRequest {
             connection,
             stream: 0,
-            item: ticket.item,
-            start: ticket.start,
+            item: permit.item,
+            start: permit.start,
             connect: None,
             protocol_used: None,
         };
         self.record(&sent, &Answer::default(), Instant::now(), Err(failure));
     }
 
-    /// The figures of the run, or why it did not come to its end: `gave_up` says that tickets were
+    /// The figures of the run, or why it did not come to its end: `gave_up` says that permits were
     /// left over with nobody to send them.
     pub(crate) fn finish(self, gave_up: bool) -> Result<LoadSummary, Error> {
         let circumstances = Circumstances {
-            unsent: self.tickets.unsent(),
+            unsent: self.send_permits.unsent(),
             quic_version: self.job.quic_version,
             early_data: self.job.sessions.is_some().then(|| self.early_data.get()),
             involuntary_context_switches: involuntary_context_switches()
@@ -364,7 +364,7 @@ impl<'a> Run<'a> {
 /// A request about to be sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Due {
-    pub(crate) ticket: Ticket,
+    pub(crate) permit: SendPermit,
     /// Time that connection set-up took, in the request that opened the connection.
     pub(crate) connect: Option<Duration>,
     /// Time at which it is given up.
@@ -373,9 +373,9 @@ pub(crate) struct Due {
 
 impl Due {
     /// A due request that opens no connection.
-    pub(crate) fn now(ticket: Ticket, job: &Job) -> Self {
+    pub(crate) fn now(permit: SendPermit, job: &Job) -> Self {
         Self {
-            ticket,
+            permit,
             connect: None,
             deadline: Instant::now() + job.timeout,
         }
@@ -384,7 +384,7 @@ impl Due {
 
 /// A request on its way.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sent {
+pub(crate) struct InFlightRequest {
     pub(crate) connection: u32,
     pub(crate) stream: u32,
     pub(crate) item: u32,

@@ -2,7 +2,7 @@
 //! again and again.
 
 use crate::run::Run;
-use crate::tickets::Ticket;
+use crate::send_permits::SendPermit;
 use crate::{quic, tcp};
 use altway_record::Protocol;
 use std::time::{Duration, Instant};
@@ -26,29 +26,29 @@ pub(crate) enum End {
 pub(crate) struct Opening {
     /// The connection's ordinal.
     pub(crate) connection: u32,
-    pub(crate) ticket: Ticket,
+    pub(crate) permit: SendPermit,
     /// Time at which the first socket call was made.
     pub(crate) begun: Instant,
 }
 
-/// Keeps one connection busy until the tickets for connections that speak `over` run out.
+/// Keeps one connection busy until the permits for connections that speak `over` run out.
 pub(crate) async fn drive(run: &Run<'_>, over: Protocol) -> End {
     let mut failures = 0;
-    while let Some(ticket) = run.tickets.next(over).await {
+    while let Some(permit) = run.send_permits.next(over).await {
         let opening = Opening {
             connection: run.next_connection(),
-            ticket,
+            permit,
             begun: Instant::now(),
         };
-        let served = match run.job.protocol_for(ticket) {
+        let served = match run.job.protocol_for(permit) {
             Protocol::H1 | Protocol::H2 => tcp::serve(run, opening).await,
             Protocol::H3 => quic::serve(run, opening).await,
         };
         match served {
             Ok(()) => failures = 0,
-            Err(_) if run.tickets.falls_back(ticket) => {}
+            Err(_) if run.send_permits.falls_back(permit) => {}
             Err(failure) => {
-                run.on_unreachable(opening.connection, ticket, failure);
+                run.on_unreachable(opening.connection, permit, failure);
                 failures += 1;
                 if failures == MAX_FAILURES {
                     return End::GaveUp;

@@ -2,8 +2,8 @@
 
 use crate::error::Failure;
 use crate::run::{Due, Job, Run};
+use crate::send_permits::SendPermit;
 use crate::slot::Opening;
-use crate::tickets::Ticket;
 use crate::{h1, h2, tls};
 use altway_record::Protocol;
 use rustls::pki_types::ServerName;
@@ -15,28 +15,28 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 /// Time that a connection may take to say goodbye (GOAWAY, close_notify, FIN).
-pub(crate) const CLOSING: Duration = Duration::from_millis(250);
+pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// A connection's bytes, whatever carries them.
 pub(crate) trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
 
 /// Opens a connection for the request of `opening` and keeps its streams busy until it closes or
-/// the tickets run out.
+/// the permits run out.
 ///
 /// # Errors
 /// The connection could not be opened; nothing has been recorded.
 pub(crate) async fn serve(run: &Run<'_>, opening: Opening) -> Result<(), Failure> {
     let job = run.job;
     let deadline = opening.begun + job.timeout;
-    let opened = tokio::time::timeout_at(deadline.into(), open(job, opening.ticket)).await;
+    let opened = tokio::time::timeout_at(deadline.into(), open(job, opening.permit)).await;
     let (wire, connected) = opened.map_err(|_| Failure::TimedOut(job.timeout))??;
     let first = Due {
-        ticket: opening.ticket,
+        permit: opening.permit,
         connect: Some(connected.duration_since(opening.begun)),
         deadline,
     };
-    if job.protocol_for(opening.ticket) == Protocol::H1 {
+    if job.protocol_for(opening.permit) == Protocol::H1 {
         return h1::serve(run, opening.connection, wire, first).await;
     }
     run.on_connected();
@@ -45,12 +45,12 @@ pub(crate) async fn serve(run: &Run<'_>, opening: Opening) -> Result<(), Failure
 }
 
 /// TCP, TLS, ALPN check; and when TLS (or TCP, without) was through.
-async fn open(job: &Job, ticket: Ticket) -> Result<(Box<dyn Wire>, Instant), Failure> {
+async fn open(job: &Job, permit: SendPermit) -> Result<(Box<dyn Wire>, Instant), Failure> {
     let tcp = dial(job).await.map_err(Failure::Connect)?;
-    let wire: Box<dyn Wire> = match job.tls_for(ticket) {
+    let wire: Box<dyn Wire> = match job.tls_for(permit) {
         None => Box::new(tcp),
         Some(config) => {
-            let asked = job.protocol_for(ticket);
+            let asked = job.protocol_for(permit);
             Box::new(secure(job, asked, &TlsConnector::from(config), tcp).await?)
         }
     };

@@ -5,7 +5,7 @@
 //! mean to `quic`.
 
 use altway_http3::{ClientConfig, Code, ConnectionHandle, Endpoint, Event, Received, StreamId};
-use altway_socket::{Progress, Settings, Timer, Udp, WatchedUdp};
+use altway_socket::{SendOutcome, Settings, Timer, Udp, WatchedUdp};
 use http::Request;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -99,9 +99,9 @@ impl Driver {
         let readable = tokio::select! {
             biased;
             ready = socket.inbound() => ready.map(|()| true)?,
-            ready = socket.writable(), if progress == Progress::Blocked => ready.map(|()| false)?,
+            ready = socket.writable(), if progress == SendOutcome::Blocked => ready.map(|()| false)?,
             () = self.timer.expired() => false,
-            () = tokio::task::yield_now(), if progress == Progress::More => false,
+            () = tokio::task::yield_now(), if progress == SendOutcome::More => false,
         };
         if readable {
             self.check()?;
@@ -112,7 +112,7 @@ impl Driver {
     }
 
     /// Sends what there is to send, as far as the socket takes it.
-    fn flush(&mut self) -> io::Result<Progress> {
+    fn flush(&mut self) -> io::Result<SendOutcome> {
         let now = Instant::now();
         self.udp
             .send(|batch| self.endpoint.poll_transmit(now, batch))

@@ -67,7 +67,7 @@ impl ProxyBody {
             timing: Some(timing),
             memory,
         };
-        body.tell_memory();
+        body.report_memory();
         body
     }
 
@@ -76,7 +76,7 @@ impl ProxyBody {
         self.memory.clone()
     }
 
-    fn tell_memory(&self) {
+    fn report_memory(&self) {
         if let (Some(memory), Source::Upstream(body)) = (&self.memory, &self.source) {
             memory.set(body.held());
         }
@@ -107,7 +107,7 @@ impl Body for ProxyBody {
         };
         if let Poll::Ready(frame) = &polled {
             self.note(frame.as_ref());
-            self.tell_memory();
+            self.report_memory();
         }
         polled
     }

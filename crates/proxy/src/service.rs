@@ -5,11 +5,11 @@ use crate::body::{ProxyBody, Timing};
 use crate::statistics::Statistics;
 use crate::websocket;
 use altway_serve::{
-    Circumstances, ClientCertificate, ContentTooLong, EarlyHints, RequestBody, Responder, Upgrade,
+    ClientCertificate, ContentTooLong, EarlyHints, RequestBody, RequestContext, Responder, Upgrade,
 };
 use altway_upstream::heads::Received;
 use altway_upstream::rewrite::{BadPath, FieldChanges, PathChange};
-use altway_upstream::{Answer, Group, Interim, Interims, Reason, Refusal, Sending};
+use altway_upstream::{Answer, Group, Interim, InterimHandler, Reason, Refusal, Sending};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, MAX_FORWARDS, RETRY_AFTER};
@@ -47,7 +47,7 @@ pub struct Proxy(Arc<Shared>);
 struct Shared {
     group: Group,
     settings: Settings,
-    complaints: Complaints,
+    unanswered_log: UnansweredLog,
 }
 
 impl Proxy {
@@ -58,7 +58,7 @@ impl Proxy {
         Self(Arc::new(Shared {
             group,
             settings,
-            complaints: Complaints::default(),
+            unanswered_log: UnansweredLog::default(),
         }))
     }
 }
@@ -67,8 +67,8 @@ impl Responder for Proxy {
     type Body = ProxyBody;
     type Future = Answering;
 
-    fn respond(&self, request: Request<RequestBody>, circumstances: Circumstances) -> Answering {
-        Arc::clone(&self.0).answer(request, circumstances)
+    fn respond(&self, request: Request<RequestBody>, request_context: RequestContext) -> Answering {
+        Arc::clone(&self.0).answer(request, request_context)
     }
 }
 
@@ -130,7 +130,7 @@ impl Shared {
     fn answer(
         self: Arc<Self>,
         mut request: Request<RequestBody>,
-        circumstances: Circumstances,
+        request_context: RequestContext,
     ) -> Answering {
         let version = request.version();
         let timing = Timing {
@@ -141,11 +141,11 @@ impl Shared {
             is_own: false,
         };
         timing.statistics.request(version);
-        let client = circumstances.peer;
+        let client = request_context.peer;
         let peer = client.address.ip().to_canonical();
-        let certificate = circumstances.certificate.as_ref().and_then(client_cert);
-        let upgrade = circumstances.upgrade;
-        let hints = (version >= Version::HTTP_2).then_some(Hints(circumstances.early_hints));
+        let certificate = request_context.certificate.as_ref().and_then(client_cert);
+        let upgrade = request_context.upgrade;
+        let hints = (version >= Version::HTTP_2).then_some(Hints(request_context.early_hints));
         if upgrade.is_some() {
             websocket::as_http1(&mut request);
         } else if request.method() == Method::CONNECT {
@@ -164,7 +164,7 @@ impl Shared {
             is_trusted: self.settings.trusted.iter().any(|it| it.contains(peer)),
             scheme: if client.is_secure { "https" } else { "http" },
             version,
-            is_early: circumstances.is_early,
+            is_early: request_context.is_early,
             client_cert: certificate.as_ref(),
         };
         let sending = self.group.send(request, received, None, upgrade.is_some());
@@ -245,7 +245,7 @@ impl Shared {
         timing.statistics.refused(refusal.reason);
         let is_too_long = matches!(refusal.reason, Reason::TooLong);
         timing.statistics.head(timing.version, refusal.status, None);
-        self.complaints.complain(refusal);
+        self.unanswered_log.log_unanswered(refusal);
         let mut response = page(refusal.status, timing);
         if is_too_long {
             response.extensions_mut().insert(ContentTooLong);
@@ -297,8 +297,8 @@ fn client_cert(certificate: &ClientCertificate) -> Option<HeaderValue> {
 /// Passes early hints on to clients of HTTP/2 and HTTP/3 as they come (RFC 8297).
 struct Hints(EarlyHints);
 
-impl Interims for Hints {
-    fn tell(&self, status: StatusCode, fields: &HeaderMap) {
+impl InterimHandler for Hints {
+    fn handle_interim(&self, status: StatusCode, fields: &HeaderMap) {
         if status == StatusCode::EARLY_HINTS {
             let own = [
                 HeaderName::from_static("date"),
@@ -314,22 +314,22 @@ impl Interims for Hints {
     fn callback(&self) -> Option<Interim> {
         let hints = Self(self.0.clone());
         Some(Interim::new(move |status, fields| {
-            hints.tell(status, fields);
+            hints.handle_interim(status, fields);
         }))
     }
 }
 
 /// Tells the operator of requests that no server has answered: once a second at most, with a count of the others.
 #[derive(Debug, Default)]
-struct Complaints {
+struct UnansweredLog {
     began: OnceLock<Instant>,
     /// Seconds since then, and one.
     latest: AtomicU64,
     untold: AtomicU64,
 }
 
-impl Complaints {
-    fn complain(&self, refusal: Refusal) {
+impl UnansweredLog {
+    fn log_unanswered(&self, refusal: Refusal) {
         let Refusal { status, reason, .. } = refusal;
         // What clients do is in the access log.
         if matches!(reason, Reason::Client | Reason::TooLong) {

@@ -33,7 +33,7 @@ impl Budget {
     }
 
     /// The address is validated.
-    pub(crate) fn lift(&mut self) {
+    pub(crate) fn set_unlimited(&mut self) {
         *self = Self::UNLIMITED;
     }
 
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn a_validated_address_gets_what_is_wanted() {
         let mut budget = Budget::EMPTY;
-        budget.lift();
+        budget.set_unlimited();
         budget.on_sent(5);
         assert!(!budget.is_limited());
         assert_eq!(budget.allows(10, 1200), 10);

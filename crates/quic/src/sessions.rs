@@ -16,9 +16,9 @@ use rustls::server::{ProducesTickets, StoresServerSessions};
 
 /// Terms under which a session was made; its bytes begin every session.
 #[derive(Clone, Debug)]
-pub(crate) struct Terms(Vec<u8>);
+pub(crate) struct SessionContext(Vec<u8>);
 
-impl Terms {
+impl SessionContext {
     /// `numbers`: the version, and limits that are announced to clients; `context`: what the application
     /// announces.
     pub(crate) fn new(numbers: &[u64], context: &[u8]) -> Self {
@@ -46,7 +46,7 @@ impl Terms {
 #[derive(Debug)]
 pub(crate) struct BoundSessions {
     pub(crate) sessions: Arc<dyn StoresServerSessions>,
-    pub(crate) terms: Terms,
+    pub(crate) terms: SessionContext,
 }
 
 impl StoresServerSessions for BoundSessions {
@@ -71,7 +71,7 @@ impl StoresServerSessions for BoundSessions {
 #[derive(Debug)]
 pub(crate) struct BoundTickets {
     pub(crate) tickets: Arc<dyn ProducesTickets>,
-    pub(crate) terms: Terms,
+    pub(crate) terms: SessionContext,
 }
 
 impl ProducesTickets for BoundTickets {
@@ -103,7 +103,7 @@ mod tests {
         let cache = ServerSessionMemoryCache::new(10);
         let bound = |numbers: &[u64], context: &[u8]| BoundSessions {
             sessions: cache.clone(),
-            terms: Terms::new(numbers, context),
+            terms: SessionContext::new(numbers, context),
         };
         let terms = bound(&[1, 2], b"ab");
         for other in [
@@ -127,7 +127,7 @@ mod tests {
         let tickets = rustls::crypto::aws_lc_rs::Ticketer::new().unwrap();
         let bound = |numbers: &[u64]| BoundTickets {
             tickets: Arc::clone(&tickets),
-            terms: Terms::new(numbers, b""),
+            terms: SessionContext::new(numbers, b""),
         };
         let ticket = bound(&[1]).encrypt(&[8, 9]).unwrap();
         assert_eq!(bound(&[2]).decrypt(&ticket), None);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// The time-outs of an endpoint's connections, by slot.
 ///
 /// Each slot has one armed time-out at most. The heap never holds more than twice as many entries
-/// as there are armed slots, plus [`SLACK`]: beyond that it is swept.
+/// as there are armed slots, plus [`MAX_STALE_ENTRIES`]: beyond that it is swept.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     heap: BinaryHeap<Reverse<(Instant, usize)>>,
@@ -21,10 +21,10 @@ pub(crate) struct Timers {
 
 /// Delay by which a time-out may come later if nobody waits for it: with 1,000 of them a second, fifty
 /// at once.
-const GRAIN: Duration = Duration::from_millis(50);
+const COALESCING_DELAY: Duration = Duration::from_millis(50);
 
 /// Outdated entries that are not worth a sweep.
-const SLACK: usize = 64;
+const MAX_STALE_ENTRIES: usize = 64;
 
 impl Timers {
     /// Sees to it that the slot surfaces at `at` or before. A time-out moved to later costs nothing
@@ -40,18 +40,18 @@ impl Timers {
         }
         self.armed[slot] = Some(at);
         self.heap.push(Reverse((at, slot)));
-        if self.heap.len() > 2 * self.count + SLACK {
+        if self.heap.len() > 2 * self.count + MAX_STALE_ENTRIES {
             let armed = &self.armed;
             self.heap
                 .retain(|Reverse((at, slot))| armed[*slot] == Some(*at));
         }
     }
 
-    /// Sees to it that the slot surfaces at `at`, up to [`GRAIN`] later and no earlier, together with
+    /// Sees to it that the slot surfaces at `at`, up to [`COALESCING_DELAY`] later and no earlier, together with
     /// others of its time.
     pub(crate) fn postpone(&mut self, slot: usize, at: Instant) {
         let first = *self.first.get_or_insert(at);
-        let grain = GRAIN.as_nanos();
+        let grain = COALESCING_DELAY.as_nanos();
         let past = at.saturating_duration_since(first).as_nanos() % grain;
         let rest = u64::try_from((grain - past) % grain).expect("less than a grain");
         let at = at + Duration::from_nanos(rest);
@@ -162,7 +162,7 @@ mod tests {
                 timers.arm(slot, at);
                 let earliest = expected[slot].map_or(at, |e: Instant| e.min(at));
                 expected[slot] = Some(earliest);
-                prop_assert!(timers.heap.len() <= 2 * timers.count + SLACK);
+                prop_assert!(timers.heap.len() <= 2 * timers.count + MAX_STALE_ENTRIES);
             }
             let mut expected: Vec<Instant> = expected.into_iter().flatten().collect();
             expected.sort();

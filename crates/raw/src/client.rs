@@ -1,17 +1,17 @@
 //! `altway raw send`: one connection, transfers one after the other, and what they cost both ends.
 
 use crate::costs::{Costs, Meter};
-use crate::error::{Error, Trouble};
-use crate::options::{Options, Over};
+use crate::error::{ConnectionFailure, Error};
+use crate::options::{Options, TransportKind};
 use crate::payload::Payload;
+use crate::protocol::{Exchange, Fault};
 use crate::quic;
 use crate::report::Run;
 use crate::session::Session;
-use crate::talk::{Exchange, Fault};
 use crate::tcp::{Plain, Pump, set_congestion};
 use crate::tls::{self, Tls};
-use crate::uncopied::Uncopied;
 use crate::wire::{Command, Transfer};
+use crate::zero_copy::ZeroCopyTcp;
 use altway_load::Times;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -31,8 +31,10 @@ use std::time::{Duration, Instant};
 /// Nobody, or no `altway raw serve`, answers; the connection is lost or falls silent; a byte is wrong.
 pub fn send(options: &Options) -> Result<Run, Error> {
     let tls = match options.over {
-        Over::Tcp => None,
-        Over::Tls | Over::Quic => Some(tls::client_config(&options.trust, options.tuning.cipher)?),
+        TransportKind::Tcp => None,
+        TransportKind::Tls | TransportKind::Quic => {
+            Some(tls::client_config(&options.trust, options.tuning.cipher)?)
+        }
     };
     send_with(options, tls.as_ref())
 }
@@ -62,11 +64,11 @@ fn send_to(
 ) -> Result<Run, Error> {
     let begun = Instant::now();
     match (options.over, tls) {
-        (Over::Quic, Some(tls)) => {
+        (TransportKind::Quic, Some(tls)) => {
             let client = quic::client::Client::connect(options, tls, address)?;
             measure(options, &Payload::new(), begun, client)
         }
-        (Over::Tls, Some(tls)) => {
+        (TransportKind::Tls, Some(tls)) => {
             let socket = dial(options, address)?;
             let name = server_name(options)?;
             let stream = Tls::client(&Arc::new(tls), name, socket)?;
@@ -74,10 +76,10 @@ fn send_to(
                 options,
                 &Payload::new(),
                 begun,
-                Pump::new(stream, options.patience, None),
+                Pump::new(stream, options.silence_timeout, None),
             )
         }
-        (Over::Tcp | Over::Tls | Over::Quic, _) => {
+        (TransportKind::Tcp | TransportKind::Tls | TransportKind::Quic, _) => {
             let socket = dial(options, address)?;
             plain(options, begun, socket)
         }
@@ -86,16 +88,26 @@ fn send_to(
 
 fn plain(options: &Options, begun: Instant, socket: TcpStream) -> Result<Run, Error> {
     let payload = Payload::new();
-    let patience = options.patience;
+    let silence_timeout = options.silence_timeout;
     if options.tuning.copies {
         let stream = Plain::new(socket);
-        return measure(options, &payload, begun, Pump::new(stream, patience, None));
+        return measure(
+            options,
+            &payload,
+            begun,
+            Pump::new(stream, silence_timeout, None),
+        );
     }
-    let stream = Uncopied::new(socket, &payload).map_err(|source| Error::Setup {
+    let stream = ZeroCopyTcp::new(socket, &payload).map_err(|source| Error::Setup {
         what: "a file in memory",
         source,
     })?;
-    measure(options, &payload, begun, Pump::new(stream, patience, None))
+    measure(
+        options,
+        &payload,
+        begun,
+        Pump::new(stream, silence_timeout, None),
+    )
 }
 
 fn resolve(options: &Options) -> Result<Vec<SocketAddr>, Error> {
@@ -109,7 +121,7 @@ fn resolve(options: &Options) -> Result<Vec<SocketAddr>, Error> {
 
 fn dial(options: &Options, address: SocketAddr) -> Result<TcpStream, Error> {
     let dial = || {
-        let socket = TcpStream::connect_timeout(&address, options.patience)?;
+        let socket = TcpStream::connect_timeout(&address, options.silence_timeout)?;
         socket.set_nonblocking(true)?;
         // A request is one small write: waiting for more to send with it would only delay it.
         socket.set_nodelay(true)?;
@@ -144,12 +156,12 @@ fn measure(
 ) -> Result<Run, Error> {
     session
         .open()
-        .map_err(|trouble| refusal(options, trouble))?;
+        .map_err(|failure| refusal(options, failure))?;
     let connect = begun.elapsed();
     let mut hello = Exchange::new(Command::Hello, payload);
     session
         .exchange(&mut hello)
-        .map_err(|trouble| stranger(options, trouble))?;
+        .map_err(|failure| foreign_peer(options, failure))?;
 
     let meter = Meter::begin(session.calls());
     let start = Instant::now();
@@ -161,7 +173,7 @@ fn measure(
     let mut report = Exchange::new(Command::Report, payload);
     session
         .exchange(&mut report)
-        .map_err(|trouble| broken(options, trouble, moved))?;
+        .map_err(|failure| broken(options, failure, moved))?;
     let server = Costs::from_text(&report.into_report()).ok_or_else(|| foreign(options))?;
     Ok(Run::new(options, connect, wall, &times, client, server))
 }
@@ -186,32 +198,37 @@ fn transfer(
         let exchanged = session.exchange(&mut exchange);
         let (up, down) = exchange.moved();
         moved = (moved.0 + up, moved.1 + down);
-        exchanged.map_err(|trouble| broken(options, trouble, moved))?;
+        exchanged.map_err(|failure| broken(options, failure, moved))?;
         times.add(microseconds(begun.elapsed()));
     }
     Ok((moved, times))
 }
 
 /// Returns the error for a failed handshake.
-fn refusal(options: &Options, trouble: Trouble) -> Error {
-    match trouble {
-        Trouble::Io(source) => connect_error(options, source),
-        Trouble::Silent => connect_error(options, io::ErrorKind::TimedOut.into()),
-        trouble => Error::Handshake {
+fn refusal(options: &Options, failure: ConnectionFailure) -> Error {
+    match failure {
+        ConnectionFailure::Io(source) => connect_error(options, source),
+        ConnectionFailure::Silent => connect_error(options, io::ErrorKind::TimedOut.into()),
+        failure => Error::Handshake {
             authority: options.authority(),
             over: options.over,
-            reason: trouble.to_string(),
+            reason: failure.to_string(),
         },
     }
 }
 
 /// Returns the error for a failed greeting: whoever answers something else, or closes, is no server
 /// of ours.
-fn stranger(options: &Options, trouble: Trouble) -> Error {
-    match trouble {
-        Trouble::Peer(_) | Trouble::Closed | Trouble::Tls(_) | Trouble::Quic(_) => foreign(options),
-        Trouble::Io(error) if error.kind() == io::ErrorKind::ConnectionReset => foreign(options),
-        trouble => broken(options, trouble, (0, 0)),
+fn foreign_peer(options: &Options, failure: ConnectionFailure) -> Error {
+    match failure {
+        ConnectionFailure::Peer(_)
+        | ConnectionFailure::Closed
+        | ConnectionFailure::Tls(_)
+        | ConnectionFailure::Quic(_) => foreign(options),
+        ConnectionFailure::Io(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+            foreign(options)
+        }
+        failure => broken(options, failure, (0, 0)),
     }
 }
 
@@ -223,28 +240,30 @@ fn foreign(options: &Options) -> Error {
 }
 
 /// Returns the error for a failed transfer.
-fn broken(options: &Options, trouble: Trouble, moved: (u64, u64)) -> Error {
+fn broken(options: &Options, failure: ConnectionFailure, moved: (u64, u64)) -> Error {
     let (authority, over) = (options.authority(), options.over);
     let moved = moved.0 + moved.1;
     let each = options.sizes.up.saturating_add(options.sizes.down);
     let wanted = each.saturating_mul(options.requests.get());
-    match trouble {
-        Trouble::Peer(Fault::WrongByte { at }) => Error::WrongByte { over, at },
-        Trouble::Peer(Fault::WrongCount { sent, taken }) => Error::WrongCount { over, sent, taken },
-        Trouble::Peer(Fault::Foreign) => foreign(options),
-        Trouble::Silent => Error::Silent {
+    match failure {
+        ConnectionFailure::Peer(Fault::WrongByte { at }) => Error::WrongByte { over, at },
+        ConnectionFailure::Peer(Fault::WrongCount { sent, taken }) => {
+            Error::WrongCount { over, sent, taken }
+        }
+        ConnectionFailure::Peer(Fault::Foreign) => foreign(options),
+        ConnectionFailure::Silent => Error::Silent {
             authority,
             over,
-            patience: options.patience,
+            silence_timeout: options.silence_timeout,
             moved,
             wanted,
         },
-        trouble => Error::Lost {
+        failure => Error::Lost {
             authority,
             over,
             moved,
             wanted,
-            reason: trouble.to_string(),
+            reason: failure.to_string(),
         },
     }
 }

@@ -1,7 +1,7 @@
 //! Errors for which a run could not be, or broke off.
 
-use crate::options::Over;
-use crate::talk::Fault;
+use crate::options::TransportKind;
+use crate::protocol::Fault;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ pub enum Error {
         /// Host and port.
         authority: String,
         /// The transport.
-        over: Over,
+        over: TransportKind,
         /// Error of the kernel.
         source: io::Error,
     },
@@ -35,7 +35,7 @@ pub enum Error {
         /// Host and port.
         authority: String,
         /// The transport.
-        over: Over,
+        over: TransportKind,
         /// Reason that TLS or QUIC gives.
         reason: String,
     },
@@ -45,7 +45,7 @@ pub enum Error {
         /// Host and port.
         authority: String,
         /// The transport.
-        over: Over,
+        over: TransportKind,
     },
     /// The peer or the path: the connection ended before the transfers did.
     #[error("lost {authority} over {over} after {moved} of {wanted} bytes: {reason}")]
@@ -53,7 +53,7 @@ pub enum Error {
         /// Host and port.
         authority: String,
         /// The transport.
-        over: Over,
+        over: TransportKind,
         /// Payload bytes that had passed, either way.
         moved: u64,
         /// Payload bytes that should have.
@@ -62,14 +62,16 @@ pub enum Error {
         reason: String,
     },
     /// The peer or the path: nothing moved any more.
-    #[error("{authority} over {over} was silent for {patience:?}, after {moved} of {wanted} bytes")]
+    #[error(
+        "{authority} over {over} was silent for {silence_timeout:?}, after {moved} of {wanted} bytes"
+    )]
     Silent {
         /// Host and port.
         authority: String,
         /// The transport.
-        over: Over,
+        over: TransportKind,
         /// Time that was waited.
-        patience: Duration,
+        silence_timeout: Duration,
         /// Payload bytes that had passed, either way.
         moved: u64,
         /// Payload bytes that should have.
@@ -79,7 +81,7 @@ pub enum Error {
     #[error("byte {at} of a transfer over {over} is not what was sent")]
     WrongByte {
         /// The transport.
-        over: Over,
+        over: TransportKind,
         /// The position in the transfer.
         at: u64,
     },
@@ -87,7 +89,7 @@ pub enum Error {
     #[error("the server took {taken} of {sent} bytes over {over}")]
     WrongCount {
         /// The transport.
-        over: Over,
+        over: TransportKind,
         /// Payload bytes that were sent.
         sent: u64,
         /// Payload bytes that the server counted.
@@ -151,7 +153,7 @@ pub enum Error {
 
 /// Cause of a connection's end, before it is known to whom it belonged.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Trouble {
+pub(crate) enum ConnectionFailure {
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error(transparent)]
@@ -168,7 +170,7 @@ pub(crate) enum Trouble {
     Peer(Fault),
 }
 
-impl From<Fault> for Trouble {
+impl From<Fault> for ConnectionFailure {
     fn from(fault: Fault) -> Self {
         Self::Peer(fault)
     }

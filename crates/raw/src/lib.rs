@@ -17,7 +17,7 @@
 //! QUIC engine (`quic`), emulated links (`emulate`).
 //!
 //! ```
-//! use altway_raw::{Direction, Options, Over, Server, ServerOptions, Sizes, send};
+//! use altway_raw::{Direction, Options, TransportKind, Server, ServerOptions, Sizes, send};
 //!
 //! # let dir = tempfile::tempdir()?;
 //! # let (certificate, key) = (dir.path().join("cert.pem"), dir.path().join("key.pem"));
@@ -30,7 +30,7 @@
 //! let serving = std::thread::spawn(move || server.run());
 //!
 //! let sizes = Sizes::bulk(Direction::Down, 1_000_000);
-//! let run = send(&Options::new("127.0.0.1", port, Over::Tcp, sizes))?;
+//! let run = send(&Options::new("127.0.0.1", port, TransportKind::Tcp, sizes))?;
 //! assert_eq!((run.up_bytes, run.down_bytes), (0, 1_000_000));
 //!
 //! stop.stop();
@@ -44,17 +44,17 @@ mod error;
 mod nocipher;
 mod options;
 mod payload;
+mod protocol;
 mod quic;
 mod report;
 mod server;
 mod session;
 mod shares;
 mod sys;
-mod talk;
 mod tcp;
 mod tls;
-mod uncopied;
 mod wire;
+mod zero_copy;
 
 pub use altway_load::Trust;
 pub use altway_quic::{Congestion, Version};
@@ -62,7 +62,8 @@ pub use client::send;
 pub use costs::{Calls, Costs, Cpu, Path};
 pub use error::Error;
 pub use options::{
-    Cipher, DEFAULT_PORT, Direction, Options, Over, ServerOptions, Sizes, Tuning, UnknownDirection,
+    Cipher, DEFAULT_PORT, Direction, Options, ServerOptions, Sizes, TransportKind, Tuning,
+    UnknownDirection,
 };
 pub use report::{Run, Side};
 pub use server::Server;

@@ -16,7 +16,7 @@ pub const DEFAULT_PORT: u16 = 9_443;
 /// A transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Over {
+pub enum TransportKind {
     /// TCP of the kernel, without encryption.
     Tcp,
     /// TLS 1.3 over the same.
@@ -25,7 +25,7 @@ pub enum Over {
     Quic,
 }
 
-impl Over {
+impl TransportKind {
     /// All, in the order in which they are reported.
     pub const ALL: [Self; 3] = [Self::Tcp, Self::Tls, Self::Quic];
 
@@ -40,7 +40,7 @@ impl Over {
     }
 }
 
-impl fmt::Display for Over {
+impl fmt::Display for TransportKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
@@ -174,7 +174,7 @@ pub struct Options {
     /// The port number.
     pub port: u16,
     /// The transport.
-    pub over: Over,
+    pub over: TransportKind,
     /// Payload of each transfer.
     pub sizes: Sizes,
     /// Number of transfers, one after the other on one connection. Default 1.
@@ -185,7 +185,7 @@ pub struct Options {
     /// Certificates that are believed over TLS and QUIC.
     pub trust: Trust,
     /// Time that nothing may move before the run is given up. Default 30 s.
-    pub patience: Duration,
+    pub silence_timeout: Duration,
     /// Settings of this end.
     pub tuning: Tuning,
 }
@@ -193,7 +193,7 @@ pub struct Options {
 impl Options {
     /// A transfer of `sizes` over `over`, with the defaults of every other field.
     #[must_use]
-    pub fn new(host: impl Into<String>, port: u16, over: Over, sizes: Sizes) -> Self {
+    pub fn new(host: impl Into<String>, port: u16, over: TransportKind, sizes: Sizes) -> Self {
         Self {
             host: host.into(),
             port,
@@ -202,7 +202,7 @@ impl Options {
             requests: NonZeroU64::MIN,
             verify: false,
             trust: Trust::System,
-            patience: Duration::from_secs(30),
+            silence_timeout: Duration::from_secs(30),
             tuning: Tuning::default(),
         }
     }
@@ -230,7 +230,7 @@ pub struct ServerOptions {
     /// Default 4. QUIC has a thread for all of its connections, 64 at a time.
     pub tcp_threads: NonZeroUsize,
     /// Time that a client may be silent. Default 30 s.
-    pub patience: Duration,
+    pub silence_timeout: Duration,
     /// Settings of this end; its cipher is the client's choice.
     pub tuning: Tuning,
 }
@@ -245,7 +245,7 @@ impl ServerOptions {
             certificate,
             key,
             tcp_threads: NonZeroUsize::new(4).expect("four is not zero"),
-            patience: Duration::from_secs(30),
+            silence_timeout: Duration::from_secs(30),
             tuning: Tuning::default(),
         }
     }

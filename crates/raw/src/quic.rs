@@ -9,14 +9,14 @@ pub(crate) mod client;
 pub(crate) mod server;
 
 use crate::costs::{Calls, Path};
-use crate::error::{Error, Trouble};
+use crate::error::{ConnectionFailure, Error};
 use crate::options::Tuning;
-use crate::sys::{self, StopHandle, Watch, Woken};
-use crate::talk::Talk;
+use crate::protocol::ProtocolEnd;
+use crate::sys::{self, StopHandle, WaitOutcome, WaitSet};
 use altway_quic::{
     Congestion, ConnectionHandle, Endpoint, QuicConnection, QuicEndpoint, Read, StreamId, Transport,
 };
-use altway_socket::{Progress, Settings, Udp};
+use altway_socket::{SendOutcome, Settings, Udp};
 use rustls::crypto::CryptoProvider;
 use std::io;
 use std::net::UdpSocket;
@@ -72,7 +72,7 @@ impl Loop {
         let progress = self
             .udp
             .send(|batch| self.endpoint.poll_transmit(now, batch))?;
-        if progress != Progress::More && !self.wait(progress, stop)? {
+        if progress != SendOutcome::More && !self.wait(progress, stop)? {
             return Ok(false);
         }
         let now = Instant::now();
@@ -84,15 +84,15 @@ impl Loop {
         Ok(true)
     }
 
-    fn wait(&mut self, progress: Progress, stop: Option<&StopHandle>) -> io::Result<bool> {
+    fn wait(&mut self, progress: SendOutcome, stop: Option<&StopHandle>) -> io::Result<bool> {
         let due = self.endpoint.poll_timeout();
-        let watch = Watch {
+        let watch = WaitSet {
             socket: self.udp.socket().as_fd(),
-            write: progress == Progress::Blocked,
+            write: progress == SendOutcome::Blocked,
             stop,
             limit: due.map(|due| due.saturating_duration_since(Instant::now())),
         };
-        Ok(sys::wait(watch, &mut self.calls)? != Woken::Stopped)
+        Ok(sys::wait(watch, &mut self.calls)? != WaitOutcome::Stopped)
     }
 
     fn path(&mut self, connection: ConnectionHandle) -> Option<Path> {
@@ -110,20 +110,20 @@ impl Loop {
 }
 
 /// Writes what there is to say, as far as the stream takes it.
-fn speak(
+fn drive(
     connection: &mut impl QuicConnection,
     stream: StreamId,
-    talk: &mut impl Talk,
+    protocol: &mut impl ProtocolEnd,
 ) -> Result<(), altway_quic::Error> {
     loop {
-        let bytes = talk.next();
+        let bytes = protocol.next();
         if bytes.is_empty() {
             return Ok(());
         }
         let length = bytes.len();
         let mut rest = [bytes];
         let all = connection.write(stream, &mut rest)?;
-        talk.sent(length - rest[0].len());
+        protocol.sent(length - rest[0].len());
         if !all {
             return Ok(());
         }
@@ -134,23 +134,28 @@ fn speak(
 fn listen(
     connection: &mut impl QuicConnection,
     stream: StreamId,
-    talk: &mut impl Talk,
-) -> Result<(), Trouble> {
+    protocol: &mut impl ProtocolEnd,
+) -> Result<(), ConnectionFailure> {
     loop {
         match connection.read(stream) {
-            Read::Data(bytes) => talk.heard(&bytes)?,
+            Read::Data(bytes) => protocol.handle_input(&bytes)?,
             Read::Pending => return Ok(()),
-            Read::End | Read::Reset(_) => return Err(Trouble::Closed),
+            Read::End | Read::Reset(_) => return Err(ConnectionFailure::Closed),
         }
     }
 }
 
 /// `mtu`: the largest UDP payload to try, which the peer is told of as well.
-fn transport(tuning: &Tuning, mtu: u16, udp: &Udp<UdpSocket>, patience: Duration) -> Transport {
+fn transport(
+    tuning: &Tuning,
+    mtu: u16,
+    udp: &Udp<UdpSocket>,
+    silence_timeout: Duration,
+) -> Transport {
     let as_ever = Transport::default();
     Transport {
         congestion: tuning.congestion.unwrap_or_default(),
-        idle_timeout: patience,
+        idle_timeout: silence_timeout,
         mtu_upper_bound: mtu,
         max_udp_payload: mtu,
         stream_receive_window: Some(WINDOW),

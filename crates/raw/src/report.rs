@@ -2,7 +2,7 @@
 
 use crate::client::microseconds;
 use crate::costs::Costs;
-use crate::options::{Options, Over};
+use crate::options::{Options, TransportKind};
 use altway_load::{Percentiles, Times};
 use serde::Serialize;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Run {
     /// The transport.
-    pub over: Over,
+    pub over: TransportKind,
     /// The server, as it was named, with its port.
     pub server_address: String,
     /// Transfers, one after the other.

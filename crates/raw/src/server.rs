@@ -4,16 +4,16 @@
 //! byte says whether it is TLS. All of QUIC runs on one thread.
 
 use crate::costs::{Calls, Meter};
-use crate::error::{Error, Trouble};
+use crate::error::{ConnectionFailure, Error};
 use crate::options::{ServerOptions, Tuning};
 use crate::payload::Payload;
+use crate::protocol::{Responder, ServerAction};
 use crate::quic;
 use crate::session::Session as _;
-use crate::sys::{self, StopHandle, Watch, Woken};
-use crate::talk::{Duty, Responder};
+use crate::sys::{self, StopHandle, WaitOutcome, WaitSet};
 use crate::tcp::{Plain, Pump, Stream, path, set_congestion};
 use crate::tls::{self, Tls};
-use crate::uncopied::Uncopied;
+use crate::zero_copy::ZeroCopyTcp;
 use socket2::{Domain, SockRef, Socket, Type};
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -95,7 +95,7 @@ impl Server {
         let stop = self.stop.clone();
         let acceptor = Acceptor {
             listener: self.tcp,
-            patience: self.options.patience,
+            silence_timeout: self.options.silence_timeout,
             tuning: self.options.tuning,
             tls: Arc::clone(&self.tls),
             payload: payload.clone(),
@@ -133,7 +133,7 @@ impl Server {
 #[derive(Debug)]
 struct Acceptor {
     listener: TcpListener,
-    patience: Duration,
+    silence_timeout: Duration,
     tuning: Tuning,
     tls: Arc<rustls::ServerConfig>,
     payload: Payload,
@@ -146,18 +146,18 @@ impl Acceptor {
         tls::warm_up(self.tls.crypto_provider());
         loop {
             match self.accept().and_then(|socket| self.answer(socket)) {
-                Err(Trouble::Stopped) => return,
+                Err(ConnectionFailure::Stopped) => return,
                 Ok(()) => {}
-                Err(trouble) => tracing::debug!(%trouble, "a TCP connection has ended"),
+                Err(failure) => tracing::debug!(%failure, "a TCP connection has ended"),
             }
         }
     }
 
-    fn accept(&self) -> Result<TcpStream, Trouble> {
+    fn accept(&self) -> Result<TcpStream, ConnectionFailure> {
         loop {
             let watch = self.watch(self.listener.as_fd(), None);
-            if sys::wait(watch, &mut Calls::default())? == Woken::Stopped {
-                return Err(Trouble::Stopped);
+            if sys::wait(watch, &mut Calls::default())? == WaitOutcome::Stopped {
+                return Err(ConnectionFailure::Stopped);
             }
             match self.listener.accept() {
                 Ok((socket, _)) => return Ok(socket),
@@ -171,8 +171,8 @@ impl Acceptor {
         }
     }
 
-    fn watch<'a>(&'a self, socket: BorrowedFd<'a>, limit: Option<Duration>) -> Watch<'a> {
-        Watch {
+    fn watch<'a>(&'a self, socket: BorrowedFd<'a>, limit: Option<Duration>) -> WaitSet<'a> {
+        WaitSet {
             socket,
             write: false,
             stop: Some(&self.stop),
@@ -180,7 +180,7 @@ impl Acceptor {
         }
     }
 
-    fn answer(&self, socket: TcpStream) -> Result<(), Trouble> {
+    fn answer(&self, socket: TcpStream) -> Result<(), ConnectionFailure> {
         socket.set_nonblocking(true)?;
         // A request is one small write: waiting for more to send with it would only delay it.
         socket.set_nodelay(true)?;
@@ -188,22 +188,22 @@ impl Acceptor {
             return Ok(());
         };
         if first == tls::FIRST_BYTE {
-            return self.converse(Tls::server(&self.tls, socket)?);
+            return self.serve_connection(Tls::server(&self.tls, socket)?);
         }
         match self.tuning.copies {
-            true => self.converse(Plain::new(socket)),
-            false => self.converse(Uncopied::new(socket, &self.payload)?),
+            true => self.serve_connection(Plain::new(socket)),
+            false => self.serve_connection(ZeroCopyTcp::new(socket, &self.payload)?),
         }
     }
 
     /// `None`: the client went without a word.
-    fn first_byte(&self, socket: &TcpStream) -> Result<Option<u8>, Trouble> {
-        let watch = self.watch(socket.as_fd(), Some(self.patience));
+    fn first_byte(&self, socket: &TcpStream) -> Result<Option<u8>, ConnectionFailure> {
+        let watch = self.watch(socket.as_fd(), Some(self.silence_timeout));
         loop {
             match sys::wait(watch, &mut Calls::default())? {
-                Woken::Late => return Err(Trouble::Silent),
-                Woken::Stopped => return Err(Trouble::Stopped),
-                Woken::Readable | Woken::Otherwise => {}
+                WaitOutcome::Late => return Err(ConnectionFailure::Silent),
+                WaitOutcome::Stopped => return Err(ConnectionFailure::Stopped),
+                WaitOutcome::Readable | WaitOutcome::Otherwise => {}
             }
             let mut first = [0];
             match socket.peek(&mut first) {
@@ -213,18 +213,18 @@ impl Acceptor {
         }
     }
 
-    fn converse(&self, stream: impl Stream) -> Result<(), Trouble> {
-        let mut pump = Pump::new(stream, self.patience, Some(self.stop.clone()));
+    fn serve_connection(&self, stream: impl Stream) -> Result<(), ConnectionFailure> {
+        let mut pump = Pump::new(stream, self.silence_timeout, Some(self.stop.clone()));
         let mut responder = Responder::new(&self.payload);
         let mut meter = Meter::begin(pump.calls());
         loop {
             match pump.turn(&mut responder, |_| false) {
-                Err(Trouble::Closed) if responder.is_idle() => return Ok(()),
+                Err(ConnectionFailure::Closed) if responder.is_idle() => return Ok(()),
                 turned => turned?,
             };
-            match responder.take_duty() {
-                Some(Duty::Begin) => meter = Meter::begin(pump.calls()),
-                Some(Duty::Report) => {
+            match responder.take_action() {
+                Some(ServerAction::Begin) => meter = Meter::begin(pump.calls()),
+                Some(ServerAction::Report) => {
                     let path = path(pump.socket());
                     let costs = meter.costs(pump.calls(), responder.moved(), path);
                     responder.report(&costs.to_text());

@@ -22,7 +22,7 @@ mod variant;
 use crate::client::send_with;
 use crate::costs::{Cpu, Path};
 use crate::error::Error;
-use crate::options::{Direction, Options, Over, ServerOptions, Sizes};
+use crate::options::{Direction, Options, ServerOptions, Sizes, TransportKind};
 use crate::report::Run;
 use crate::server::Server;
 use crate::{StopHandle, sys};
@@ -86,7 +86,7 @@ pub struct Measured {
     /// The variant.
     pub variant: Variant,
     /// The transport.
-    pub over: Over,
+    pub over: TransportKind,
     /// 10⁶ bytes of payload a second.
     pub mb_per_s: Spread,
     /// Processor seconds of both ends for 10⁹ bytes of payload.
@@ -107,7 +107,7 @@ pub struct Measured {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Share {
     /// The transport.
-    pub over: Over,
+    pub over: TransportKind,
     /// encryption, copies, system calls or protocol.
     pub part: &'static str,
     /// Share of the processor time of both ends, with its interval; `None` where it can't be told.
@@ -241,11 +241,11 @@ impl Round {
     }
 
     /// The share of `over`'s time that each part would have, in percent, whether that can be or not.
-    fn parts(&self, over: Over, empty_call_ns: f64) -> Parts {
+    fn parts(&self, over: TransportKind, empty_call_ns: f64) -> Parts {
         let (base, bare) = match over {
-            Over::Tcp => (Variant::Tcp, Variant::Tcp),
-            Over::Tls => (Variant::Tls, Variant::TlsUnencrypted),
-            Over::Quic => (Variant::Quic, Variant::QuicUnencrypted),
+            TransportKind::Tcp => (Variant::Tcp, Variant::Tcp),
+            TransportKind::Tls => (Variant::Tls, Variant::TlsUnencrypted),
+            TransportKind::Quic => (Variant::Quic, Variant::QuicUnencrypted),
         };
         let whole = self.cpu(base);
         let percent = |seconds: f64| 100.0 * seconds / whole;
@@ -269,7 +269,7 @@ fn evaluate(size: u64, rounds: &[Round], empty_call_ns: f64) -> Shares {
     let of_tls =
         |variant| spread(&|round: &Round| 100.0 * rate(round, variant) / rate(round, Variant::Tls));
     let mut shares = Vec::new();
-    for over in Over::ALL {
+    for over in TransportKind::ALL {
         let parts = rounds.iter().map(|round| round.parts(over, empty_call_ns));
         shares.extend(separate::separate(over, &parts.collect::<Vec<_>>()));
     }

@@ -70,7 +70,7 @@ impl StopHandle {
 
 /// Events to wait for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Watch<'a> {
+pub(crate) struct WaitSet<'a> {
     pub(crate) socket: BorrowedFd<'a>,
     /// Wait until it takes bytes, too.
     pub(crate) write: bool,
@@ -82,7 +82,7 @@ pub(crate) struct Watch<'a> {
 
 /// Reason why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Woken {
+pub(crate) enum WaitOutcome {
     /// Reading tells something: bytes, the end, or an error.
     Readable,
     /// The socket takes bytes, and reading tells nothing; or a signal came.
@@ -97,7 +97,7 @@ pub(crate) enum Woken {
 ///
 /// # Errors
 /// The kernel lacks memory.
-pub(crate) fn wait(watch: Watch<'_>, calls: &mut Calls) -> io::Result<Woken> {
+pub(crate) fn wait(watch: WaitSet<'_>, calls: &mut Calls) -> io::Result<WaitOutcome> {
     calls.wait += 1;
     let write = match watch.write {
         true => PollFlags::OUT,
@@ -111,16 +111,16 @@ pub(crate) fn wait(watch: Watch<'_>, calls: &mut Calls) -> io::Result<Woken> {
     let count = 1 + usize::from(watch.stop.is_some());
     let limit = watch.limit.and_then(|limit| Timespec::try_from(limit).ok());
     match poll(&mut watched[..count], limit.as_ref()) {
-        Ok(0) => return Ok(Woken::Late),
+        Ok(0) => return Ok(WaitOutcome::Late),
         Ok(_) => {}
-        Err(Errno::INTR) => return Ok(Woken::Otherwise),
+        Err(Errno::INTR) => return Ok(WaitOutcome::Otherwise),
         Err(error) => return Err(error.into()),
     }
     let told = PollFlags::IN | PollFlags::ERR | PollFlags::HUP;
     let is_told = |index: usize| watched[index].revents().intersects(told);
     Ok(match (watch.stop.is_some() && is_told(1), is_told(0)) {
-        (true, _) => Woken::Stopped,
-        (false, true) => Woken::Readable,
-        (false, false) => Woken::Otherwise,
+        (true, _) => WaitOutcome::Stopped,
+        (false, true) => WaitOutcome::Readable,
+        (false, false) => WaitOutcome::Otherwise,
     })
 }

@@ -4,10 +4,10 @@
 //! alone. It has no event loop's bookkeeping, which would be counted as the transport's cost.
 
 use crate::costs::{Calls, Path};
-use crate::error::{Error, Trouble};
+use crate::error::{ConnectionFailure, Error};
+use crate::protocol::{Exchange, Fault, ProtocolEnd};
 use crate::session::Session;
-use crate::sys::{self, StopHandle, Watch, Woken};
-use crate::talk::{Exchange, Fault, Talk};
+use crate::sys::{self, StopHandle, WaitOutcome, WaitSet};
 use altway_quic::Congestion;
 use altway_socket::tcp_info;
 use bytes::Bytes;
@@ -43,8 +43,12 @@ pub(crate) trait Stream {
     /// Receives once, and hands on what it was. False: the peer has ended it.
     ///
     /// # Errors
-    /// The connection is lost, or `talk` doesn't like what it hears.
-    fn receive(&mut self, talk: &mut dyn Talk, calls: &mut Calls) -> Result<bool, Trouble>;
+    /// The connection is lost, or `protocol` doesn't like what it hears.
+    fn receive(
+        &mut self,
+        protocol: &mut dyn ProtocolEnd,
+        calls: &mut Calls,
+    ) -> Result<bool, ConnectionFailure>;
 }
 
 /// Carries a conversation over a stream.
@@ -52,17 +56,17 @@ pub(crate) trait Stream {
 pub(crate) struct Pump<S> {
     stream: S,
     calls: Calls,
-    patience: Duration,
+    silence_timeout: Duration,
     stop: Option<StopHandle>,
 }
 
 impl<S: Stream> Pump<S> {
-    /// `patience`: how long nothing may come. `stop`: what else ends it.
-    pub(crate) fn new(stream: S, patience: Duration, stop: Option<StopHandle>) -> Self {
+    /// `silence_timeout`: how long nothing may come. `stop`: what else ends it.
+    pub(crate) fn new(stream: S, silence_timeout: Duration, stop: Option<StopHandle>) -> Self {
         Self {
             stream,
             calls: Calls::default(),
-            patience,
+            silence_timeout,
             stop,
         }
     }
@@ -77,44 +81,44 @@ impl<S: Stream> Pump<S> {
     ///
     /// # Errors
     /// The connection is lost, the peer silent or not ours.
-    pub(crate) fn turn<T: Talk>(
+    pub(crate) fn turn<T: ProtocolEnd>(
         &mut self,
-        talk: &mut T,
+        protocol: &mut T,
         done: impl Fn(&T) -> bool,
-    ) -> Result<bool, Trouble> {
-        let blocked = self.flush(talk)?;
-        if !blocked && done(talk) {
+    ) -> Result<bool, ConnectionFailure> {
+        let blocked = self.flush(protocol)?;
+        if !blocked && done(protocol) {
             return Ok(true);
         }
-        let watch = Watch {
+        let watch = WaitSet {
             socket: self.stream.socket().as_fd(),
             write: blocked,
             stop: self.stop.as_ref(),
-            limit: Some(self.patience),
+            limit: Some(self.silence_timeout),
         };
         match sys::wait(watch, &mut self.calls)? {
-            Woken::Late => Err(Trouble::Silent),
-            Woken::Stopped => Err(Trouble::Stopped),
-            Woken::Otherwise => Ok(false),
-            Woken::Readable => match self.stream.receive(talk, &mut self.calls)? {
+            WaitOutcome::Late => Err(ConnectionFailure::Silent),
+            WaitOutcome::Stopped => Err(ConnectionFailure::Stopped),
+            WaitOutcome::Otherwise => Ok(false),
+            WaitOutcome::Readable => match self.stream.receive(protocol, &mut self.calls)? {
                 true => Ok(false),
-                false => Err(Trouble::Closed),
+                false => Err(ConnectionFailure::Closed),
             },
         }
     }
 
     /// True when the socket is full before all is sent.
-    fn flush(&mut self, talk: &mut impl Talk) -> io::Result<bool> {
+    fn flush(&mut self, protocol: &mut impl ProtocolEnd) -> io::Result<bool> {
         loop {
             if !self.stream.flush(&mut self.calls)? {
                 return Ok(true);
             }
-            let bytes = talk.next();
+            let bytes = protocol.next();
             if bytes.is_empty() || !self.stream.is_ready() {
                 return Ok(false);
             }
             let sent = self.stream.send(&bytes, &mut self.calls)?;
-            talk.sent(sent);
+            protocol.sent(sent);
             if sent < bytes.len() {
                 return Ok(true);
             }
@@ -122,11 +126,11 @@ impl<S: Stream> Pump<S> {
     }
 }
 
-/// A talk without a message, for the time of the handshake.
+/// An end without messages, for the time of the handshake.
 #[derive(Debug)]
-struct Nothing;
+struct NoMessages;
 
-impl Talk for Nothing {
+impl ProtocolEnd for NoMessages {
     fn next(&self) -> Bytes {
         Bytes::new()
     }
@@ -137,20 +141,20 @@ impl Talk for Nothing {
         0
     }
 
-    fn heard(&mut self, _: &[u8]) -> Result<(), Fault> {
+    fn handle_input(&mut self, _: &[u8]) -> Result<(), Fault> {
         Err(Fault::Foreign)
     }
 }
 
 impl<S: Stream> Session for Pump<S> {
-    fn open(&mut self) -> Result<(), Trouble> {
+    fn open(&mut self) -> Result<(), ConnectionFailure> {
         while !self.stream.is_ready() {
-            self.turn(&mut Nothing, |_| false)?;
+            self.turn(&mut NoMessages, |_| false)?;
         }
         Ok(())
     }
 
-    fn exchange(&mut self, exchange: &mut Exchange) -> Result<(), Trouble> {
+    fn exchange(&mut self, exchange: &mut Exchange) -> Result<(), ConnectionFailure> {
         while !self.turn(exchange, Exchange::is_done)? {}
         Ok(())
     }
@@ -235,16 +239,20 @@ impl Stream for Plain {
     }
 
     fn send(&mut self, bytes: &[u8], calls: &mut Calls) -> io::Result<usize> {
-        none_if_blocked(Counted::new(&self.socket, calls).write(bytes))
+        none_if_blocked(CountingStream::new(&self.socket, calls).write(bytes))
             .map(Option::unwrap_or_default)
     }
 
-    fn receive(&mut self, talk: &mut dyn Talk, calls: &mut Calls) -> Result<bool, Trouble> {
-        match none_if_blocked(Counted::new(&self.socket, calls).read(&mut self.buffer))? {
+    fn receive(
+        &mut self,
+        protocol: &mut dyn ProtocolEnd,
+        calls: &mut Calls,
+    ) -> Result<bool, ConnectionFailure> {
+        match none_if_blocked(CountingStream::new(&self.socket, calls).read(&mut self.buffer))? {
             None => Ok(true),
             Some(0) => Ok(false),
             Some(length) => {
-                talk.heard(&self.buffer[..length])?;
+                protocol.handle_input(&self.buffer[..length])?;
                 Ok(true)
             }
         }
@@ -252,25 +260,25 @@ impl Stream for Plain {
 }
 
 /// Counts what passes the kernel's border.
-pub(crate) struct Counted<'a> {
+pub(crate) struct CountingStream<'a> {
     socket: &'a TcpStream,
     calls: &'a mut Calls,
 }
 
-impl<'a> Counted<'a> {
+impl<'a> CountingStream<'a> {
     pub(crate) fn new(socket: &'a TcpStream, calls: &'a mut Calls) -> Self {
         Self { socket, calls }
     }
 }
 
-impl Read for Counted<'_> {
+impl Read for CountingStream<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.calls.read += 1;
         self.socket.read(buffer)
     }
 }
 
-impl Write for Counted<'_> {
+impl Write for CountingStream<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.calls.write += 1;
         self.socket.write(bytes)

@@ -5,10 +5,10 @@
 //! what it costs beyond that is its own.
 
 use crate::costs::Calls;
-use crate::error::{Error, Trouble};
+use crate::error::{ConnectionFailure, Error};
 use crate::options::Cipher;
-use crate::talk::Talk;
-use crate::tcp::{Counted, READ_BYTES, Stream, none_if_blocked};
+use crate::protocol::ProtocolEnd;
+use crate::tcp::{CountingStream, READ_BYTES, Stream, none_if_blocked};
 use altway_load::Trust;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::CryptoProvider;
@@ -56,7 +56,7 @@ impl Tls {
     }
 
     fn new(mut connection: Connection, socket: TcpStream) -> Self {
-        // `Talk` bounds what is handed over at once.
+        // `ProtocolEnd` bounds what is handed over at once.
         connection.set_buffer_limit(None);
         Self {
             connection,
@@ -68,7 +68,7 @@ impl Tls {
     /// Lets records out as far as the socket takes them.
     fn push(&mut self, calls: &mut Calls) -> io::Result<()> {
         while self.connection.wants_write() {
-            let mut socket = Counted::new(&self.socket, calls);
+            let mut socket = CountingStream::new(&self.socket, calls);
             if none_if_blocked(self.connection.write_tls(&mut socket))?.is_none() {
                 break;
             }
@@ -78,7 +78,11 @@ impl Tls {
 
     /// Deciphers the first `length` bytes of the buffer and hands them on. False: the peer said that
     /// it won't send any more.
-    fn decipher(&mut self, length: usize, talk: &mut dyn Talk) -> Result<bool, Trouble> {
+    fn decipher(
+        &mut self,
+        length: usize,
+        protocol: &mut dyn ProtocolEnd,
+    ) -> Result<bool, ConnectionFailure> {
         let mut records = &self.buffer[..length];
         let mut open = true;
         while !records.is_empty() && open {
@@ -94,7 +98,7 @@ impl Tls {
                 match reader.fill_buf() {
                     Ok([]) => break,
                     Ok(plain) => {
-                        talk.heard(plain)?;
+                        protocol.handle_input(plain)?;
                         let length = plain.len();
                         reader.consume(length);
                     }
@@ -135,12 +139,16 @@ impl Stream for Tls {
         Ok(sent)
     }
 
-    fn receive(&mut self, talk: &mut dyn Talk, calls: &mut Calls) -> Result<bool, Trouble> {
-        let mut socket = Counted::new(&self.socket, calls);
+    fn receive(
+        &mut self,
+        protocol: &mut dyn ProtocolEnd,
+        calls: &mut Calls,
+    ) -> Result<bool, ConnectionFailure> {
+        let mut socket = CountingStream::new(&self.socket, calls);
         match none_if_blocked(socket.read(&mut self.buffer))? {
             None => Ok(true),
             Some(0) => Ok(false),
-            Some(length) => self.decipher(length, talk),
+            Some(length) => self.decipher(length, protocol),
         }
     }
 }

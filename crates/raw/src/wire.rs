@@ -19,7 +19,7 @@ const TRANSFER: u8 = 1;
 const REPORT: u8 = 2;
 
 const VERIFY: u8 = 1;
-const TOGETHER: u8 = 2;
+const SIMULTANEOUS: u8 = 2;
 
 /// Request of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Command {
             Self::Transfer(transfer) => {
                 bytes[8] = TRANSFER;
                 bytes[9] =
-                    u8::from(transfer.verify) * VERIFY + u8::from(transfer.together) * TOGETHER;
+                    u8::from(transfer.verify) * VERIFY + u8::from(transfer.together) * SIMULTANEOUS;
                 bytes[16..24].copy_from_slice(&transfer.up.to_be_bytes());
                 bytes[24..].copy_from_slice(&transfer.down.to_be_bytes());
             }
@@ -74,7 +74,7 @@ impl Command {
             TRANSFER => Self::Transfer(Transfer {
                 up: number(&bytes[16..24]),
                 down: number(&bytes[24..]),
-                together: bytes[9] & TOGETHER != 0,
+                together: bytes[9] & SIMULTANEOUS != 0,
                 verify: bytes[9] & VERIFY != 0,
             }),
             _ => return None,

@@ -53,10 +53,10 @@ pub use ends::{
 pub use har::HarError;
 pub use initial_window::{BadInitialWindow, InitialWindow};
 pub use link::{
-    BadLinkName, LinkName, LinkTurn, LinkWords, MAX_LINK_NAME, MAX_LINK_TRACE, MAX_LINK_WORDS,
+    BadLinkName, LinkChange, LinkName, LinkWords, MAX_LINK_NAME, MAX_LINK_TRACE, MAX_LINK_WORDS,
 };
 pub use manifest::{
-    AloneCheck, Build, Host, LinkSettings, Manifest, ManifestError, Network, Part, Running,
+    Build, ConcurrencyCheck, Host, LinkSettings, Manifest, ManifestError, Network, Part, Running,
     SCHEMA_VERSION, SCHEMA_VERSIONS_READ,
 };
 pub use parquet::{PARQUET_FROM_ROWS, parquet};

@@ -81,7 +81,7 @@ pub struct LinkWords {
     /// Later changes of the settings, in the order of their times, which count from the start of
     /// the client.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub at: Vec<LinkTurn>,
+    pub at: Vec<LinkChange>,
     /// The rate as it changes, both directions: mahimahi's format, or CSV.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_trace: Option<String>,
@@ -95,7 +95,7 @@ pub struct LinkWords {
 
 /// A change of a link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LinkTurn {
+pub struct LinkChange {
     /// Time after the start.
     #[serde(with = "altway_units::duration")]
     pub time: Duration,
@@ -178,16 +178,16 @@ impl LinkWords {
 }
 
 /// Turns from the times and settings of a table, in the order of their times.
-pub(crate) fn turns(table: &BTreeMap<String, String>) -> Result<Vec<LinkTurn>, String> {
+pub(crate) fn changes(table: &BTreeMap<String, String>) -> Result<Vec<LinkChange>, String> {
     let turn = |(time, set): (&String, &String)| {
         let time = duration::parse(time).map_err(|error| error.to_string())?;
         let set = set.clone();
-        Ok(LinkTurn { time, set })
+        Ok(LinkChange { time, set })
     };
-    let mut turns: Vec<_> = table.iter().map(turn).collect::<Result<_, String>>()?;
-    turns.sort_by_key(|turn| turn.time);
-    match turns.windows(2).find(|pair| pair[0].time == pair[1].time) {
-        None => Ok(turns),
+    let mut changes: Vec<_> = table.iter().map(turn).collect::<Result<_, String>>()?;
+    changes.sort_by_key(|turn| turn.time);
+    match changes.windows(2).find(|pair| pair[0].time == pair[1].time) {
+        None => Ok(changes),
         Some(pair) => Err(format!("two changes at {}", duration::format(pair[0].time))),
     }
 }
@@ -225,7 +225,7 @@ mod tests {
             let owned = texts
                 .iter()
                 .map(|(time, set)| ((*time).to_owned(), (*set).to_owned()));
-            turns(&owned.collect())
+            changes(&owned.collect())
         };
         let sorted = table(&[("10s", "loss 0%"), ("3s", "loss 5%")]).unwrap();
         assert_eq!(sorted[0].time, Duration::from_secs(3));

@@ -99,12 +99,12 @@ pub struct Running {
     pub transfers_ms: u64,
     /// The times of transfers side by side, held against the same transfers alone; `None` when none
     /// were made so.
-    pub alone: Option<AloneCheck>,
+    pub alone: Option<ConcurrencyCheck>,
 }
 
 /// The time that transfers take with others beside them, against the time that they take alone.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct AloneCheck {
+pub struct ConcurrencyCheck {
     /// Transfers that were made both ways, over links with the same seed.
     pub pairs: u64,
     /// The difference in time, in per cent; above 0: longer side by side (Hodges–Lehmann estimate).

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
 use altway_record::{
-    AloneCheck, Build, CSV_HEADER, Host, LinkSettings, Manifest, Network, PLAN_KEYS, Plan, Running,
-    SCHEMA_VERSION, Shard, read_samples,
+    Build, CSV_HEADER, ConcurrencyCheck, Host, LinkSettings, Manifest, Network, PLAN_KEYS, Plan,
+    Running, SCHEMA_VERSION, Shard, read_samples,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -186,7 +186,7 @@ fn manifest(plan: Plan) -> Manifest {
         }],
         link,
         running: Some(Running {
-            alone: Some(AloneCheck {
+            alone: Some(ConcurrencyCheck {
                 pairs: 3,
                 difference_percent: 0.1,
                 low_percent: None,

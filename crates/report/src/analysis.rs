@@ -1,7 +1,7 @@
 //! Results out of rows: samples by cell and protocol, pairs compared, crossovers found. Everything
 //! that the tables, pictures and the page say is computed here, once.
 
-use crate::judge::{Judge, Method};
+use crate::judge::{Method, PairComparator};
 use crate::selection::Selection;
 use crate::{Error, Run};
 use altway_record::{Cell, Protocol, Sample, transfers};
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 pub(crate) struct Analysis<'a> {
     pub(crate) run: Run<'a>,
     /// Judge of the cells' comparisons.
-    pub(crate) judge: Judge,
+    pub(crate) judge: PairComparator,
     /// The protocol that the others are held against: the plan's first.
     pub(crate) baseline: Protocol,
     /// The plan's other protocols, in its order.
@@ -101,7 +101,7 @@ impl<'a> Analysis<'a> {
     /// Makes the analysis without the crossings, which cost most of the time.
     pub(crate) fn of_cells(run: &Run<'a>) -> Result<Self, Error> {
         let plan = &run.manifest.plan;
-        let judge = Judge::new(plan);
+        let judge = PairComparator::new(plan);
         let baseline = plan.protocols[0];
         let others = plan.protocols[1..].to_vec();
         let mut cells = sort_into_cells(run)?;
@@ -207,7 +207,7 @@ impl<'a> CellResult<'a> {
         self.cell.delay.as_secs_f64() * 1e3
     }
 
-    fn finish(&mut self, baseline: Protocol, others: &[Protocol], judge: &Judge) {
+    fn finish(&mut self, baseline: Protocol, others: &[Protocol], judge: &PairComparator) {
         for arm in self.arms.values_mut().chain([&mut self.null_arm]) {
             arm.finish();
         }

@@ -1,7 +1,7 @@
-//! Paper and ink: one drawing becomes an SVG and a PNG, with an embedded font and the same colours
+//! Drawing backends: one drawing becomes an SVG and a PNG, with an embedded font and the same colours
 //! everywhere.
 
-use crate::{Error, figure::Ink};
+use crate::{Error, figure::MarkColor};
 use altway_record::Protocol;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use plotters::coord::Shift;
@@ -24,17 +24,17 @@ pub(crate) const GRID: RGBColor = RGBColor(0xe3, 0xe6, 0xea);
 /// The whole picture or a part of it.
 pub(crate) type Area<B> = DrawingArea<B, Shift>;
 /// Result of drawing on a backend.
-pub(crate) type Drawn<B, T = ()> =
+pub(crate) type DrawResult<B, T = ()> =
     Result<T, DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
 
 /// A picture that can be drawn on any backend.
 pub(crate) trait Drawing {
-    fn draw<B: DrawingBackend>(&self, paper: &Area<B>) -> Drawn<B>;
+    fn draw<B: DrawingBackend>(&self, paper: &Area<B>) -> DrawResult<B>;
 }
 
-/// Look of an ink: its colour (Okabe and Ito's, told apart by colour-blind readers), and again its
+/// Style of a mark: its colour (Okabe and Ito's, told apart by colour-blind readers), and again its
 /// dash and marker.
-pub(crate) struct Look {
+pub(crate) struct MarkStyle {
     pub(crate) color: RGBColor,
     pub(crate) dashed: bool,
     pub(crate) marker: Marker,
@@ -47,34 +47,41 @@ pub(crate) enum Marker {
     Square,
 }
 
-pub(crate) fn look(ink: Ink) -> Look {
-    let plain = |color| Look {
+pub(crate) fn mark_style(color: MarkColor) -> MarkStyle {
+    let plain = |color| MarkStyle {
         color,
         dashed: false,
         marker: Marker::Circle,
     };
-    match ink {
-        Ink::Protocol(protocol) => look_of(protocol),
-        Ink::Null(protocol) => {
-            let look = look_of(protocol);
-            let color = mixed(WHITE, look.color, 0.45);
-            Look { color, ..look }
+    match color {
+        MarkColor::Protocol(protocol) => mark_style_of(protocol),
+        MarkColor::Null(protocol) => {
+            let mark_style = mark_style_of(protocol);
+            let color = mixed(WHITE, mark_style.color, 0.45);
+            MarkStyle {
+                color,
+                ..mark_style
+            }
         }
-        Ink::Step { at, of } => Look {
+        MarkColor::Step { at, of } => MarkStyle {
             color: step(at, of),
             dashed: at % 2 == 1,
             marker: [Marker::Circle, Marker::Triangle, Marker::Square][at % 3],
         },
-        Ink::Plain => plain(INK),
-        Ink::Faint => plain(GREY),
+        MarkColor::Plain => plain(INK),
+        MarkColor::Faint => plain(GREY),
     }
 }
 
-/// The colour of a map's cell: white at 0, almost the one protocol's ink at −1, the other's at 1.
+/// The colour of a map's cell: white at 0, almost the one protocol's colour at −1, the other's at 1.
 pub(crate) fn diverging(share: f64, below: Protocol, above: Protocol) -> RGBColor {
     const MOST: f64 = 0.85;
     let side = if share < 0.0 { below } else { above };
-    mixed(WHITE, look_of(side).color, MOST * share.abs().min(1.0))
+    mixed(
+        WHITE,
+        mark_style_of(side).color,
+        MOST * share.abs().min(1.0),
+    )
 }
 
 /// Returns whether dark text is easier to read on a colour than white text.
@@ -82,19 +89,19 @@ pub(crate) fn is_light(RGBColor(r, g, b): RGBColor) -> bool {
     0.299 * f64::from(r) + 0.587 * f64::from(g) + 0.114 * f64::from(b) > 125.0
 }
 
-fn look_of(protocol: Protocol) -> Look {
+fn mark_style_of(protocol: Protocol) -> MarkStyle {
     match protocol {
-        Protocol::H1 => Look {
+        Protocol::H1 => MarkStyle {
             color: RGBColor(0x00, 0x86, 0x62),
             dashed: true,
             marker: Marker::Square,
         },
-        Protocol::H2 => Look {
+        Protocol::H2 => MarkStyle {
             color: RGBColor(0x00, 0x72, 0xb2),
             dashed: false,
             marker: Marker::Circle,
         },
-        Protocol::H3 => Look {
+        Protocol::H3 => MarkStyle {
             color: RGBColor(0xd5, 0x5e, 0x00),
             dashed: true,
             marker: Marker::Triangle,

@@ -22,13 +22,13 @@ use serde::Serialize;
 
 pub use axis::Axis;
 pub use figures::{FiguresCell, FiguresContrast, FiguresSeries, compare_figures};
-pub use grown::Grown;
+pub use grown::TimeGrowth;
 pub use reference::{ReferenceCell, ReferenceContrast, ReferenceSeries, compare_with_reference};
 use sides::Side;
 
 /// A run and what to call it.
 #[derive(Debug, Clone, Copy)]
-pub struct Named<'a> {
+pub struct NamedRun<'a> {
     /// Name by which its user knows it: its folder.
     pub name: &'a str,
     /// Records of the run.
@@ -72,7 +72,7 @@ pub struct SeriesContrast {
     /// The same in B.
     pub growth_b: Option<Growth>,
     /// Growth of the times in per cent over the delays that both have; `None` with fewer than two.
-    pub grown: Option<Grown>,
+    pub grown: Option<TimeGrowth>,
     /// Delay from which on the second is faster in A.
     pub crossover_a: Crossing,
     /// The same in B.
@@ -208,13 +208,14 @@ impl Contrast {
 ///
 /// # Errors
 /// The runs have no cell in common, or their times are of different kinds.
-pub fn compare(a: &Named<'_>, b: &Named<'_>) -> Result<Contrast, Error> {
+pub fn compare(a: &NamedRun<'_>, b: &NamedRun<'_>) -> Result<Contrast, Error> {
     sides::check_alike(&a.run, &b.run)?;
     let (of_a, of_b) = (Analysis::new(&a.run)?, Analysis::new(&b.run)?);
     let ignored = sides::apart(&of_a, &of_b);
     let side = |analysis| Side::whole(analysis);
     let mut contrast = numbers::contrast(&side(&of_a), &side(&of_b), &ignored)?;
-    let name = |run: &Named<'_>, analysis: &Analysis<'_>| match sides::values(analysis, &ignored) {
+    let name = |run: &NamedRun<'_>, analysis: &Analysis<'_>| match sides::values(analysis, &ignored)
+    {
         none if none.is_empty() => run.name.to_owned(),
         values => format!("{values} ({})", run.name),
     };

@@ -5,11 +5,13 @@
 mod marks;
 mod panel;
 
-use crate::canvas::{self, Area, Drawing, Drawn, GREY, HEIGHT, INK, Look, Marker, WIDTH, look};
-use crate::figure::{Figure, Key, Mark, Panel};
+use crate::canvas::{
+    self, Area, DrawResult, Drawing, GREY, HEIGHT, INK, MarkStyle, Marker, WIDTH, mark_style,
+};
+use crate::figure::{Figure, LegendEntry, Mark, Panel};
 use crate::pictures::{evenly, left_out};
 use crate::{Error, Picture};
-use panel::Pen;
+use panel::PanelLayout;
 use plotters::element::{DashedPathElement, PathElement};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -31,7 +33,7 @@ pub(crate) const MAX_PANELS: usize = 12;
 /// Draws a figure.
 pub(crate) fn draw(figure: Figure) -> Result<Picture, Error> {
     let on_paper = abridged(&figure);
-    let sheet = Sheet::new(&on_paper);
+    let sheet = WrappedFigure::new(&on_paper);
     let height = sheet.height;
     let (svg, png) = canvas::paint(&figure.name, height, &sheet)?;
     Ok(Picture {
@@ -51,35 +53,35 @@ fn abridged(figure: &Figure) -> Cow<'_, Figure> {
     }
     Cow::Owned(Figure {
         panels: evenly(figure.panels.clone(), MAX_PANELS),
-        reading: figure.reading.clone() + &left_out(MAX_PANELS, all, "panels"),
+        legend_text: figure.legend_text.clone() + &left_out(MAX_PANELS, all, "panels"),
         ..figure.clone()
     })
 }
 
 /// A figure whose texts are broken into lines, and what that makes of its height.
-struct Sheet<'a> {
+struct WrappedFigure<'a> {
     figure: &'a Figure,
     title: Vec<String>,
-    says: Vec<String>,
+    caption: Vec<String>,
     /// Each key with its left end.
-    legend: Vec<Vec<(i32, &'a Key)>>,
-    reading: Vec<String>,
-    /// True if inks fill areas, and are no lines.
+    legend: Vec<Vec<(i32, &'a LegendEntry)>>,
+    legend_text: Vec<String>,
+    /// True if colours fill areas, and are no lines.
     filled: bool,
     columns: usize,
     rows: usize,
     height: u32,
 }
 
-impl<'a> Sheet<'a> {
+impl<'a> WrappedFigure<'a> {
     fn new(figure: &'a Figure) -> Self {
         let columns = columns(figure);
         let mut sheet = Self {
             figure,
             title: canvas::wrapped(&figure.title, ROOM, &title_style()),
-            says: canvas::wrapped(&figure.says, ROOM, &says_style()),
+            caption: canvas::wrapped(&figure.caption, ROOM, &caption_style()),
             legend: legend_rows(&figure.legend),
-            reading: canvas::wrapped(&figure.reading, ROOM, &reading_style()),
+            legend_text: canvas::wrapped(&figure.legend_text, ROOM, &legend_text_style()),
             filled: fills(figure),
             columns,
             rows: figure.panels.len().div_ceil(columns).max(1),
@@ -93,24 +95,24 @@ impl<'a> Sheet<'a> {
 
     /// Height of what stands above the panels.
     fn header(&self) -> i32 {
-        let [title, says, legend, _] = LINES;
+        let [title, caption, legend, _] = LINES;
         MARGIN
             + title * self.title.len() as i32
-            + says * self.says.len() as i32
+            + caption * self.caption.len() as i32
             + legend * self.legend.len() as i32
             + 16
     }
 
     /// Height of what stands below them.
     fn footer(&self) -> i32 {
-        LINES[3] * self.reading.len() as i32 + MARGIN
+        LINES[3] * self.legend_text.len() as i32 + MARGIN
     }
 
-    fn draw_header<B: DrawingBackend>(&self, paper: &Area<B>) -> Drawn<B> {
+    fn draw_header<B: DrawingBackend>(&self, paper: &Area<B>) -> DrawResult<B> {
         let mut y = MARGIN - 10;
         let parts = [
             (&self.title, title_style(), LINES[0]),
-            (&self.says, says_style(), LINES[1]),
+            (&self.caption, caption_style(), LINES[1]),
         ];
         for (lines, style, height) in parts {
             draw_lines(paper, lines, &style, y, height)?;
@@ -127,20 +129,26 @@ impl<'a> Sheet<'a> {
     }
 }
 
-impl Drawing for Sheet<'_> {
-    fn draw<B: DrawingBackend>(&self, paper: &Area<B>) -> Drawn<B> {
+impl Drawing for WrappedFigure<'_> {
+    fn draw<B: DrawingBackend>(&self, paper: &Area<B>) -> DrawResult<B> {
         paper.fill(&WHITE)?;
         self.draw_header(paper)?;
         let foot = self.height as i32 - self.footer();
         let (above, _) = paper.split_vertically(foot);
         let (_, middle) = above.split_vertically(self.header());
         let middle = middle.margin(0, 8, MARGIN / 2, MARGIN);
-        let pen = Pen::for_panels(self.rows, self.columns);
+        let layout = PanelLayout::for_panels(self.rows, self.columns);
         let areas = middle.split_evenly((self.rows, self.columns));
         for (panel, area) in self.figure.panels.iter().zip(areas) {
-            panel::draw(panel, &area, &pen)?;
+            panel::draw(panel, &area, &layout)?;
         }
-        draw_lines(paper, &self.reading, &reading_style(), foot + 10, LINES[3])
+        draw_lines(
+            paper,
+            &self.legend_text,
+            &legend_text_style(),
+            foot + 10,
+            LINES[3],
+        )
     }
 }
 
@@ -148,11 +156,11 @@ fn title_style() -> TextStyle<'static> {
     canvas::bold(42, INK)
 }
 
-fn says_style() -> TextStyle<'static> {
+fn caption_style() -> TextStyle<'static> {
     canvas::text(28, INK)
 }
 
-fn reading_style() -> TextStyle<'static> {
+fn legend_text_style() -> TextStyle<'static> {
     canvas::text(22, GREY)
 }
 
@@ -162,7 +170,7 @@ fn draw_lines<B: DrawingBackend>(
     style: &TextStyle<'static>,
     y: i32,
     height: i32,
-) -> Drawn<B> {
+) -> DrawResult<B> {
     for (i, line) in lines.iter().enumerate() {
         let at = (MARGIN, y + height * i as i32);
         paper.draw(&Text::new(line.as_str(), at, style.clone()))?;
@@ -178,8 +186,8 @@ fn key_style() -> TextStyle<'static> {
 }
 
 /// The keys from left to right, in as many rows as they need.
-fn legend_rows(keys: &[Key]) -> Vec<Vec<(i32, &Key)>> {
-    let mut rows: Vec<Vec<(i32, &Key)>> = Vec::new();
+fn legend_rows(keys: &[LegendEntry]) -> Vec<Vec<(i32, &LegendEntry)>> {
+    let mut rows: Vec<Vec<(i32, &LegendEntry)>> = Vec::new();
     let mut x = MARGIN;
     for key in keys {
         let width = KEY.1 + canvas::width_of(&key.name, &key_style());
@@ -195,7 +203,7 @@ fn legend_rows(keys: &[Key]) -> Vec<Vec<(i32, &Key)>> {
     rows
 }
 
-/// Returns whether a figure's inks fill areas: cells or spans of time.
+/// Returns whether a figure's colours fill areas: cells or spans of time.
 fn fills(figure: &Figure) -> bool {
     let mut marks = figure.panels.iter().flat_map(|panel| &panel.marks);
     marks.any(|mark| matches!(mark, Mark::Tiles(_) | Mark::Bars(_)))
@@ -204,24 +212,24 @@ fn fills(figure: &Figure) -> bool {
 fn draw_key<B: DrawingBackend>(
     paper: &Area<B>,
     (x, y): (i32, i32),
-    key: &Key,
+    key: &LegendEntry,
     filled: bool,
-) -> Drawn<B> {
-    let look = look(key.ink);
+) -> DrawResult<B> {
+    let mark_style = mark_style(key.color);
     let name = Text::new(key.name.as_str(), (x + KEY.1, y + 2), key_style());
     if filled {
         let corners = [(x, y - 14), (x + KEY.0, y + 14)];
-        paper.draw(&Rectangle::new(corners, look.color.filled()))?;
+        paper.draw(&Rectangle::new(corners, mark_style.color.filled()))?;
         return paper.draw(&name);
     }
     let line = vec![(x, y), (x + KEY.0, y)];
-    let style = look.color.stroke_width(4);
-    if look.dashed {
+    let style = mark_style.color.stroke_width(4);
+    if mark_style.dashed {
         paper.draw(&DashedPathElement::new(line, 12, 8, style))?;
     } else {
         paper.draw(&PathElement::new(line, style))?;
     }
-    draw_key_marker(paper, (x + KEY.0 / 2, y), &look)?;
+    draw_key_marker(paper, (x + KEY.0 / 2, y), &mark_style)?;
     paper.draw(&Text::new(
         key.name.as_str(),
         (x + KEY.1, y + 2),
@@ -232,11 +240,11 @@ fn draw_key<B: DrawingBackend>(
 fn draw_key_marker<B: DrawingBackend>(
     paper: &Area<B>,
     (x, y): (i32, i32),
-    look: &Look,
-) -> Drawn<B> {
+    mark_style: &MarkStyle,
+) -> DrawResult<B> {
     const SIZE: i32 = 9;
-    let style = look.color.filled();
-    match look.marker {
+    let style = mark_style.color.filled();
+    match mark_style.marker {
         Marker::Circle => paper.draw(&Circle::new((x, y), SIZE, style)),
         Marker::Triangle => paper.draw(&TriangleMarker::new((x, y), SIZE + 3, style)),
         Marker::Square => paper.draw(&Rectangle::new(
@@ -279,15 +287,15 @@ fn columns(figure: &Figure) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figure::Ink;
+    use crate::figure::MarkColor;
 
     #[test]
     fn a_legend_that_is_too_long_goes_on_in_the_next_row() {
-        let key = |at| Key {
-            ink: Ink::Step { at, of: 12 },
+        let key = |at| LegendEntry {
+            color: MarkColor::Step { at, of: 12 },
             name: format!("{at}00 Mbit/s"),
         };
-        let keys: Vec<Key> = (0..12).map(key).collect();
+        let keys: Vec<LegendEntry> = (0..12).map(key).collect();
         let rows = legend_rows(&keys);
         assert!(rows.len() > 1);
         assert_eq!(rows.iter().map(Vec::len).sum::<usize>(), 12);

@@ -17,11 +17,11 @@ pub struct Figure {
     pub title: String,
     /// The conclusion, with the run's numbers: one to three sentences for readers who have not
     /// read the manual.
-    pub says: String,
+    pub caption: String,
     /// Directions for reading: what lines, bands and marks are, and what was left out.
-    pub reading: String,
-    /// Meaning of each ink; empty when the panels say it themselves.
-    pub legend: Vec<Key>,
+    pub legend_text: String,
+    /// Meaning of each colour; empty when the panels say it themselves.
+    pub legend: Vec<LegendEntry>,
     /// Panels of the figure, at least one.
     pub panels: Vec<Panel>,
     /// The numbers behind it.
@@ -30,10 +30,10 @@ pub struct Figure {
 
 /// An entry of a legend.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Key {
-    /// Ink of the marks that have this meaning.
-    pub ink: Ink,
-    /// Text beside the ink, such as `HTTP/3` or `20 Mbit/s`.
+pub struct LegendEntry {
+    /// Colour of the marks that have this meaning.
+    pub color: MarkColor,
+    /// Text beside the colour, such as `HTTP/3` or `20 Mbit/s`.
     pub name: String,
 }
 
@@ -84,12 +84,12 @@ pub enum Spacing {
     Logarithmic,
 }
 
-/// Ink of a mark, by its meaning: the same for a protocol in every picture.
+/// Colour of a mark, by its meaning: the same for a protocol in every picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ink {
+pub enum MarkColor {
     /// A protocol.
     Protocol(Protocol),
-    /// The protocol once more, as the null arm: its ink, faint.
+    /// The protocol once more, as the null arm: its colour, faint.
     Null(Protocol),
     /// A member of an ordered group, as of rates from slow to fast.
     Step {
@@ -115,8 +115,8 @@ pub enum Mark {
     Area {
         /// Name of the area inside, for a tooltip.
         name: String,
-        /// The ink, thinned.
-        ink: Ink,
+        /// The colour, thinned.
+        color: MarkColor,
         /// The corners.
         outline: Vec<(f64, f64)>,
     },
@@ -126,8 +126,8 @@ pub enum Mark {
     Rule {
         /// Name of the place that it marks; may be empty.
         name: String,
-        /// The ink.
-        ink: Ink,
+        /// The colour.
+        color: MarkColor,
         /// The beginning.
         from: (f64, f64),
         /// The end.
@@ -167,8 +167,8 @@ pub struct Series {
     pub value: String,
     /// Meaning of the intervals: `95 % interval`; empty when there are none.
     pub interval: String,
-    /// The ink.
-    pub ink: Ink,
+    /// The colour.
+    pub color: MarkColor,
     /// Form in which values are drawn.
     pub form: Form,
     /// Form in which their intervals are drawn.
@@ -205,7 +205,7 @@ pub enum Form {
     /// A staircase that rises at each value, as of a distribution.
     Steps,
     /// Small and light markers: single transfers.
-    Specks,
+    SmallPoints,
 }
 
 /// Form in which the intervals of a series are drawn.
@@ -222,7 +222,7 @@ pub enum Spread {
     Bars,
 }
 
-/// The cells of a map, coloured from the ink of one protocol over white to that of another.
+/// The cells of a map, coloured from that of one protocol over white to that of another.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tiles {
     /// The protocol that is faster where a value is below 0.
@@ -231,7 +231,7 @@ pub struct Tiles {
     pub above: Protocol,
     /// Meaning of the values: `difference of HTTP/3 (%)`.
     pub value: String,
-    /// Size from which on the ink is full; above 0.
+    /// Size from which on the colour is full; above 0.
     pub limit: f64,
     /// The cells.
     pub tiles: Vec<Tile>,
@@ -257,9 +257,9 @@ pub struct Tile {
 pub struct Bar {
     /// Event that fills the time: `waiting for the first byte`.
     pub name: String,
-    /// The ink.
-    pub ink: Ink,
-    /// Share of the ink, above 0 up to 1.
+    /// The colour.
+    pub color: MarkColor,
+    /// Share of the colour, above 0 up to 1.
     pub strength: f64,
     /// The middle along y.
     pub y: f64,

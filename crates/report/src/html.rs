@@ -214,7 +214,7 @@ fn pictures(drawn: &[Picture]) -> String {
 fn figure(picture: &Picture) -> String {
     let figure = &picture.figure;
     let name = escape(&figure.name);
-    let reading = [Some(figure.reading.clone()), charts::thinned(figure)];
+    let reading = [Some(figure.legend_text.clone()), charts::thinned(figure)];
     let reading: Vec<String> = reading.into_iter().flatten().collect();
     format!(
         "<figure data-figure=\"{name}\" id=\"{name}\">\n<h3>{}</h3>\n<p class=\"says\">{}</p>\n<div class=\"picture\">{}</div>\n\
@@ -222,7 +222,7 @@ fn figure(picture: &Picture) -> String {
          <details><summary>The numbers behind this picture</summary>\n{}</details>\n\
          <p class=\"files\"><a href=\"{name}.svg\">{name}.svg</a> <a href=\"{name}.png\">{name}.png</a></p>\n</figure>\n",
         unbroken(&figure.title),
-        unbroken(&figure.says),
+        unbroken(&figure.caption),
         inline(picture),
         escape(&reading.join(" ")),
         data_table(&figure.title, &figure.table.head, &figure.table.rows),

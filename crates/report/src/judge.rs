@@ -35,12 +35,12 @@ impl Method {
 
 /// Compares pairs as the plan asks for.
 #[derive(Debug)]
-pub(crate) struct Judge {
+pub(crate) struct PairComparator {
     looks: Option<Sequential>,
     bootstrap: Bootstrap,
 }
 
-impl Judge {
+impl PairComparator {
     pub(crate) fn new(plan: &Plan) -> Self {
         let rule = |stopping: &Stopping| {
             Sequential::new(&SequentialOptions {
@@ -140,8 +140,8 @@ mod tests {
     const PLAN: &str =
         "name = \"p\"\nrate = \"5mbit\"\ndelay = \"0ms\"\nsize = \"1MB\"\npairs = 60\n";
 
-    fn judge(more: &str) -> Judge {
-        Judge::new(&format!("{PLAN}{more}").parse().unwrap())
+    fn judge(more: &str) -> PairComparator {
+        PairComparator::new(&format!("{PLAN}{more}").parse().unwrap())
     }
 
     /// Log-ratios around 5 %.

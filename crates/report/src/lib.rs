@@ -44,9 +44,9 @@ use analysis::Analysis;
 pub use choice::{Choice, choices};
 pub use compare::{
     Axis, CellContrast, CellSide, Circumstance, Contrast, Crossing, Estimate, FiguresCell,
-    FiguresContrast, FiguresSeries, Grown, Growth, Named, PartContrast, ReferenceCell,
-    ReferenceContrast, ReferenceSeries, SeriesContrast, compare, compare_by, compare_figures,
-    compare_with_reference,
+    FiguresContrast, FiguresSeries, Growth, NamedRun, PartContrast, ReferenceCell,
+    ReferenceContrast, ReferenceSeries, SeriesContrast, TimeGrowth, compare, compare_by,
+    compare_figures, compare_with_reference,
 };
 pub use error::Error;
 pub use figure::Figure;

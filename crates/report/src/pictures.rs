@@ -5,7 +5,7 @@
 
 mod atlas;
 mod axes;
-mod dims;
+mod dimensions;
 mod distribution;
 mod finding;
 mod gain;
@@ -18,7 +18,7 @@ mod zero_lines;
 
 use crate::analysis::Analysis;
 use crate::draw;
-use crate::figure::{Figure, Ink, Key};
+use crate::figure::{Figure, LegendEntry, MarkColor};
 use crate::{Error, Picture};
 use altway_record::Protocol;
 
@@ -51,9 +51,9 @@ fn figures(analysis: &Analysis<'_>) -> Vec<Figure> {
 }
 
 /// A legend of protocols.
-fn keys(protocols: impl Iterator<Item = Protocol>) -> Vec<Key> {
-    let key = |protocol: Protocol| Key {
-        ink: Ink::Protocol(protocol),
+fn keys(protocols: impl Iterator<Item = Protocol>) -> Vec<LegendEntry> {
+    let key = |protocol: Protocol| LegendEntry {
+        color: MarkColor::Protocol(protocol),
         name: protocol.name().to_owned(),
     };
     protocols.map(key).collect()

@@ -152,8 +152,8 @@ impl Selection {
         let transfers: usize = sides.iter().map(|side| side.transfers).sum();
         let worst = cells.iter().copied().reduce(f64::max);
         let mut row = vec![name, transfers.to_string()];
-        row.extend((0..self.sessions).map(|session| told(&of_session(session))));
-        row.push(told(&cells));
+        row.extend((0..self.sessions).map(|session| result_text(&of_session(session))));
+        row.push(result_text(&cells));
         row.push(worst.map_or_else(missing, percent));
         row.push(match http3.is_empty() {
             true => missing(),
@@ -168,7 +168,7 @@ impl Selection {
             1 => "its session",
             _ => "its sessions from the second on",
         };
-        let mut notes: Vec<String> = self.winner.iter().map(Winner::told).collect();
+        let mut notes: Vec<String> = self.winner.iter().map(Winner::result_text).collect();
         notes.extend(self.unmoved.iter().map(|client| {
             format!(
                 "{client} never went over HTTP/3, whatever it was offered: what differs between its policies is noise."
@@ -354,7 +354,7 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-fn told(log_ratios: &[f64]) -> String {
+fn result_text(log_ratios: &[f64]) -> String {
     if log_ratios.is_empty() {
         return missing();
     }

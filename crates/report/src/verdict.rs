@@ -63,15 +63,19 @@ impl<'a> Verdict<'a> {
                     },
                 lead,
             }) => {
-                let (place, doubt) = (place::of(zero), doubt(*share_of_resamples));
+                let (place, crossing_share) =
+                    (place::of(zero), crossing_share(*share_of_resamples));
                 if tally.first + tally.second == 0 {
                     return format!(
                         "No measured delay has a clear winner; the estimated difference changes its \
-                         sign {place}{doubt}."
+                         sign {place}{crossing_share}."
                     );
                 }
                 let lead = place::of_lead(lead);
-                format!("{} becomes faster {place}{doubt}{lead}.", self.second())
+                format!(
+                    "{} becomes faster {place}{crossing_share}{lead}.",
+                    self.second()
+                )
             }
             Some(Crossing::Fitted { .. }) => self.without_crossover(&tally),
         }
@@ -403,7 +407,7 @@ pub(crate) fn repeats(analysis: &Analysis<'_>) -> Option<String> {
     (invalid > 0).then(|| format!("{invalid} of {all} {was} invalid and measured again."))
 }
 
-fn doubt(share: f64) -> String {
+fn crossing_share(share: f64) -> String {
     if share >= SURE_SHARE {
         return String::new();
     }

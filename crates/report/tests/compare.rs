@@ -5,8 +5,8 @@ mod support;
 
 use altway_record::{Manifest, Protocol, Sample, read_reference};
 use altway_report::{
-    Axis, CellContrast, Contrast, Error, Estimate, Named, PartContrast, Run, compare, compare_by,
-    compare_with_reference,
+    Axis, CellContrast, Contrast, Error, Estimate, NamedRun, PartContrast, Run, compare,
+    compare_by, compare_with_reference,
 };
 use support::{manifest, samples};
 
@@ -75,11 +75,11 @@ impl Environment {
 
 fn contrast(a: &Environment, b: &Environment) -> Result<Contrast, Error> {
     compare(
-        &Named {
+        &NamedRun {
             name: "runs/a",
             run: a.run(),
         },
-        &Named {
+        &NamedRun {
             name: "runs/b",
             run: b.run(),
         },

@@ -102,9 +102,9 @@ fn a_region_that_grows_with_the_rate_is_said_to_grow() {
         "The region where HTTP/2 is faster grows with the rate"
     );
     assert!(
-        figure.says.contains("each step on the way is sure"),
+        figure.caption.contains("each step on the way is sure"),
         "{}",
-        figure.says
+        figure.caption
     );
     assert_eq!(figure.legend.len(), 3);
     let panel = &figure.panels[0];
@@ -219,16 +219,16 @@ fn every_figure_has_a_title_says_what_follows_and_can_be_told_apart() {
                 figure.title
             );
             assert!(
-                figure.says.ends_with('.'),
+                figure.caption.ends_with('.'),
                 "{}: {}",
                 figure.name,
-                figure.says
+                figure.caption
             );
             assert!(
-                figure.reading.ends_with('.'),
+                figure.legend_text.ends_with('.'),
                 "{}: {}",
                 figure.name,
-                figure.reading
+                figure.legend_text
             );
             let columns = figure.table.head.len();
             assert!(
@@ -300,9 +300,9 @@ fn the_requests_of_a_page_are_a_waterfall() {
     let rendered = rendered(&manifest, &samples);
     let figure = figure(&rendered, "timeline").unwrap();
     assert!(
-        figure.reading.contains("40 of up to 61 requests"),
+        figure.legend_text.contains("40 of up to 61 requests"),
         "{}",
-        figure.reading
+        figure.legend_text
     );
     assert_eq!(figure.table.rows.len(), 2 * 61);
     for panel in &figure.panels {

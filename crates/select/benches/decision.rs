@@ -4,8 +4,8 @@
 #![allow(missing_docs, reason = "criterion's macros make public functions")]
 
 use altway_select::{
-    Bulk, Client, Config, Host, ModelKind, Moment, Observation, Page, Secret, Selector, Start,
-    Transport, UnixTime,
+    Bulk, Client, Config, DecisionRequest, Host, ModelKind, Observation, Page, Secret, Selector,
+    Start, Transport, UnixTime,
 };
 use altway_units::{Bandwidth, DataSize};
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -111,10 +111,10 @@ fn decision(criterion: &mut Criterion) {
                 let begin = on_processor();
                 for _ in 0..count {
                     let client = clients.next().expect("there are some");
-                    let moment = Moment {
+                    let moment = DecisionRequest {
                         min_rtt: Some(Duration::from_millis(20)),
                         load: 0.3,
-                        ..Moment::new(NOW, Transport::Tcp)
+                        ..DecisionRequest::new(NOW, Transport::Tcp)
                     };
                     black_box(selector.decide(client, host, black_box(&moment)));
                 }

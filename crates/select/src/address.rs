@@ -28,7 +28,7 @@ pub struct Client {
     /// IPv4 /16, IPv6 /32.
     pub(crate) allocation: u64,
     /// The prefix that counts as one voice in a quorum: IPv4 /24, IPv6 /32 (a /48 costs nothing to who has a /32).
-    pub(crate) voice: u64,
+    pub(crate) voting_network: u64,
     pub(crate) class: ClientClass,
 }
 
@@ -45,7 +45,7 @@ impl Client {
             address: hash(Domain::Address, CLIENT),
             network,
             allocation,
-            voice: if address.is_ipv4() {
+            voting_network: if address.is_ipv4() {
                 network
             } else {
                 allocation
@@ -178,8 +178,14 @@ mod tests {
 
     #[test]
     fn the_48s_of_one_32_have_one_voice() {
-        assert_eq!(client("2001:db8:1::1").voice, client("2001:db8:2::1").voice);
-        assert_ne!(client("192.0.2.1").voice, client("192.0.3.1").voice);
+        assert_eq!(
+            client("2001:db8:1::1").voting_network,
+            client("2001:db8:2::1").voting_network
+        );
+        assert_ne!(
+            client("192.0.2.1").voting_network,
+            client("192.0.3.1").voting_network
+        );
     }
 
     #[test]

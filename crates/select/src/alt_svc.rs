@@ -12,11 +12,11 @@ pub(crate) const LONG: Duration = Duration::from_secs(2_592_000);
 
 /// Life of an offer to curl, which keeps an entry for each protocol that it came over, so that an answer
 /// over HTTP/3 takes back nothing.
-pub(crate) const CURL: Duration = Duration::from_secs(86_400);
+pub(crate) const CURL_MAX_AGE: Duration = Duration::from_secs(86_400);
 
 /// Life of an offer that is taken back over HTTP/3: longer than the pauses of a session, for an entry that
 /// runs out sends the very next request to a new TCP connection.
-pub(crate) const TAKEN_BACK: Duration = Duration::from_secs(600);
+pub(crate) const WITHDRAWN_MAX_AGE: Duration = Duration::from_secs(600);
 
 /// Life of an offer about as long as a session, as the study of 2020 has it.
 pub(crate) const SESSION: Duration = Duration::from_secs(60);

@@ -279,7 +279,7 @@ impl Selector {
         if let Some(bias) = bias {
             state.counts.matched += 1;
             let class = usize::from(client.class().index());
-            state.classes[class][transport as usize].add(bias, client.voice);
+            state.classes[class][transport as usize].add(bias, client.voting_network);
         }
         Ok(bias)
     }

@@ -1,7 +1,7 @@
 //! The states of classes of clients: its limit over QUIC, what the hold-out says, and changes.
 
+use crate::cusum::Cusum;
 use crate::limit::{Grid, MEASURED, UNMEASURED};
-use crate::watch::Watch;
 use crate::{Client, ClientClass, Surface, UnixTime};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -37,12 +37,12 @@ pub(crate) struct Classes {
 pub(crate) struct State {
     pub(crate) grid: Grid,
     /// Networks that have voted, by 256 places of their hash.
-    pub(crate) voices: [u64; 4],
+    pub(crate) voted_networks: [u64; 4],
     pub(crate) day: u16,
     pub(crate) alarmed: u16,
     /// Pages and sums of residuals of the held, over HTTP/2 and HTTP/3.
     pub(crate) held: [[f64; 2]; 2],
-    pub(crate) watch: Watch,
+    pub(crate) cusum: Cusum,
     limit: f64,
 }
 
@@ -112,11 +112,11 @@ impl State {
     fn new((limit, width): (f64, f64)) -> Self {
         let grid = Grid::new(limit, width);
         Self {
-            voices: [0; 4],
+            voted_networks: [0; 4],
             day: 0,
             alarmed: 0,
             held: [[0.0; 2]; 2],
-            watch: Watch::default(),
+            cusum: Cusum::default(),
             limit: grid.value(),
             grid,
         }
@@ -124,7 +124,8 @@ impl State {
 
     /// A client whose rates over TCP and QUIC are known.
     pub(crate) fn vote(&mut self, client: &Client, rate2: f64, rate3: f64) {
-        self.voices[(client.voice >> 6 & 3) as usize] |= 1 << (client.voice & 63);
+        self.voted_networks[(client.voting_network >> 6 & 3) as usize] |=
+            1 << (client.voting_network & 63);
         self.grid.vote(rate2, rate3);
         self.settle();
     }
@@ -149,7 +150,7 @@ impl State {
         };
         self.grid.age(f64::from(days) / half_life);
         self.settle();
-        let change = self.watch.day()?;
+        let change = self.cusum.day()?;
         self.alarmed = day;
         Some(change)
     }
@@ -158,15 +159,19 @@ impl State {
     pub(crate) fn set_other_congestion(&mut self) {
         self.grid.age(OTHER_CONTROL);
         self.held = [[0.0; 2]; 2];
-        self.watch = Watch::default();
+        self.cusum = Cusum::default();
         self.settle();
     }
 
     pub(crate) fn settle(&mut self) {
         let prior = self.grid.prior();
-        let voices: u32 = self.voices.iter().map(|voices| voices.count_ones()).sum();
+        let voted_networks: u32 = self
+            .voted_networks
+            .iter()
+            .map(|voted_networks| voted_networks.count_ones())
+            .sum();
         let value = self.grid.value();
-        self.limit = if voices < QUORUM {
+        self.limit = if voted_networks < QUORUM {
             value.clamp(prior / BEFORE_QUORUM, prior * BEFORE_QUORUM)
         } else {
             value

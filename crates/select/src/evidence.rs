@@ -1,13 +1,13 @@
 //! The evidence of a decision about a client, as plain numbers that a log can carry and a policy be asked again with.
 
-use crate::brake::Residuals;
+use crate::client_state::ClientState;
 use crate::decision::Offer;
-use crate::known::Known;
 use crate::mix::Mix;
-use crate::model::{Context, Manner, Model, path, terms};
+use crate::model::{Context, Model, OfferMode, path, path_properties};
 use crate::observation::{Rate, Transport};
-use crate::surface::{Congestion, Surface, Terms};
-use crate::{Client, ClientClass, Host, Moment, Neighbours, Selector};
+use crate::residuals::Residuals;
+use crate::surface::{Congestion, PathProperties, Surface};
+use crate::{Client, ClientClass, DecisionRequest, Host, Neighbours, Selector};
 use serde::{Deserialize, Serialize};
 
 /// The knowledge of a client and its path, from which every model decides. What is unknown is left out of the text.
@@ -88,7 +88,7 @@ fn is_false(value: &bool) -> bool {
 impl Selector {
     /// Returns what a decision for `client` at this moment is based on.
     #[must_use]
-    pub fn evidence(&self, client: &Client, host: &Host, moment: &Moment) -> Evidence {
+    pub fn evidence(&self, client: &Client, host: &Host, moment: &DecisionRequest) -> Evidence {
         let found = self.known(client, moment);
         let known = found.unwrap_or_default();
         let rate = |transport| known.rate(transport).map(|(ln, _)| ln.exp());
@@ -137,13 +137,13 @@ impl Evidence {
         let known = self.known();
         let http3 = before == Some(Offer::Http3);
         let judgement = model.judge(&self.context(class, http3, mix, &known));
-        let forced = judgement.manner == Manner::Forced;
+        let forced = judgement.offer_mode == OfferMode::Forced;
         Offer::of(judgement.http3 && (forced || !self.udp_blocked))
     }
 
-    /// Terms of a surface, with what the class takes over QUIC and without what this client does: by its own rate, a
+    /// Properties of a surface, with what the class takes over QUIC and without what this client does: by its own rate, a
     /// path that throttles QUIC would explain itself away.
-    pub(crate) fn terms(&self, surface: &Surface, class: ClientClass) -> Terms {
+    pub(crate) fn path_properties(&self, surface: &Surface, class: ClientClass) -> PathProperties {
         let (known, mix) = (self.known(), Mix::default());
         let context = self.context(class, false, &mix, &known);
         let limit = if self.limit_bps >= 1.0 {
@@ -151,7 +151,7 @@ impl Evidence {
         } else {
             crate::classes::prior(surface, class).0
         };
-        terms(&context, &path(&context, limit, false))
+        path_properties(&context, &path(&context, limit, false))
     }
 
     fn context<'a>(
@@ -159,7 +159,7 @@ impl Evidence {
         class: ClientClass,
         http3: bool,
         mix: &'a Mix,
-        known: &'a Known,
+        known: &'a ClientState,
     ) -> Context<'a> {
         let congestion = |bbr| match bbr {
             true => Congestion::RateBased,
@@ -186,8 +186,8 @@ impl Evidence {
     }
 
     /// The state of a client of which this is known.
-    fn known(&self) -> Known {
-        let mut known = Known::default();
+    fn known(&self) -> ClientState {
+        let mut known = ClientState::default();
         known.set_packets(finite(self.sent, 0.0, 6e4), finite(self.lost, 0.0, 4e3));
         if let Some(rate) = self.tcp_bps.and_then(positive) {
             known.add_rate(Transport::Tcp, Rate::Known(rate));
@@ -241,7 +241,7 @@ mod tests {
     const NOW: UnixTime = UnixTime::from_secs(1_795_392_000);
 
     /// A visit of a client with a path of `rtt_ms` and `mbit`, a host, and a selector that was told of it.
-    fn seen(rtt_ms: u64, mbit: u64, lost: u64) -> (Selector, Client, Host, Moment) {
+    fn seen(rtt_ms: u64, mbit: u64, lost: u64) -> (Selector, Client, Host, DecisionRequest) {
         let secret = Secret::new([1; 16]);
         let mut config = Config::new(secret, &ModelKind::Learned);
         config.learn_after = 0;
@@ -271,10 +271,10 @@ mod tests {
             };
             selector.observe(&client, &host, &seen, NOW);
         }
-        let moment = Moment {
+        let moment = DecisionRequest {
             min_rtt: rtt,
             load: 0.1,
-            ..Moment::new(NOW, Transport::Tcp)
+            ..DecisionRequest::new(NOW, Transport::Tcp)
         };
         (selector, client, host, moment)
     }
@@ -319,11 +319,11 @@ mod tests {
                 ..Evidence::default()
             };
             let surface = Surface::embedded();
-            let terms = evidence.terms(surface, ClientClass::OTHER);
+            let path_properties = evidence.path_properties(surface, ClientClass::OTHER);
             let exchange = crate::Exchange {
                 document: 1e4, objects: 1e5, many: true, setup2: 2.0, setup3: 1.0,
             };
-            let times = surface.times(&terms, &exchange);
+            let times = surface.times(&path_properties, &exchange);
             prop_assert!(times.h2.is_finite() && times.h3.is_finite() && times.h2 > 0.0);
             for kind in ["learned", "surface", "threshold", "study"] {
                 let model = kind.parse::<ModelKind>().unwrap().build(surface);

@@ -2,7 +2,7 @@
 
 use crate::decision::{Decision, Offer};
 use crate::observation::Transport;
-use crate::{Client, ClientClass, Congestion, Host, Moment, Selector, TimingBias};
+use crate::{Client, ClientClass, Congestion, DecisionRequest, Host, Selector, TimingBias};
 use std::fmt;
 
 /// A decision with everything that it is based on. Displays as several lines.
@@ -34,7 +34,7 @@ pub struct Explanation {
 impl Selector {
     /// Explains what `client` would be told by `host`. Nothing is noted.
     #[must_use]
-    pub fn explain(&self, client: &Client, host: &Host, moment: &Moment) -> Explanation {
+    pub fn explain(&self, client: &Client, host: &Host, moment: &DecisionRequest) -> Explanation {
         let decision = self.preview(client, host, moment);
         let found = self.known(client, moment);
         let known = found.unwrap_or_default();
@@ -62,7 +62,7 @@ impl Selector {
         &self,
         client: &Client,
         host: &Host,
-        moment: &Moment,
+        moment: &DecisionRequest,
     ) -> Vec<Explanation> {
         ClientClass::all()
             .map(|class| client.with_class(class))
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn an_explanation_says_what_is_known_and_what_is_not() {
         let selector = Selector::new(Config::new(Secret::new([1; 16]), &ModelKind::Learned));
-        let (host, moment) = (Host::new("a"), Moment::new(NOW, Transport::Tcp));
+        let (host, moment) = (Host::new("a"), DecisionRequest::new(NOW, Transport::Tcp));
         let class = "chromium-linux".parse().unwrap();
         let client = Client::new(&Secret::new([1; 16]), "192.0.2.1".parse().unwrap(), class);
         let text = selector.explain(&client, &host, &moment).to_string();
@@ -248,7 +248,7 @@ mod tests {
             config.congestion = congestion;
             let class = "chromium-linux".parse().unwrap();
             let client = Client::new(&config.secret, "192.0.2.1".parse().unwrap(), class);
-            let moment = Moment::new(NOW, Transport::Tcp);
+            let moment = DecisionRequest::new(NOW, Transport::Tcp);
             Selector::new(config).explain(&client, &Host::new("a"), &moment)
         };
         let (cubic, bbr) = (Congestion::LossBased, Congestion::RateBased);

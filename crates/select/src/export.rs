@@ -1,6 +1,6 @@
 //! The knowledge of each client as plain numbers, for an operator's own tools.
 
-use crate::known::Known;
+use crate::client_state::ClientState;
 use crate::observation::Transport;
 use crate::{ClientClass, ClientKey, Selector, UnixTime};
 
@@ -47,7 +47,7 @@ impl Selector {
 }
 
 impl ClientRecord {
-    fn of(key: ClientKey, class: ClientClass, known: &Known) -> Self {
+    fn of(key: ClientKey, class: ClientClass, known: &ClientState) -> Self {
         let both = [Transport::Tcp, Transport::Quic];
         Self {
             key,

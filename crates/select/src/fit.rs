@@ -17,7 +17,7 @@ use solve::{Normal, cost, minimize};
 const TIME_WEIGHT: f64 = 0.3;
 
 /// ln: from this distance on a cell counts as its distance.
-const FAR: f64 = 0.05;
+const HUBER_THRESHOLD: f64 = 0.05;
 
 /// ln: no cell is known better than this, whatever its pairs agree in.
 const LEAST_ERROR: f64 = 0.01;
@@ -30,7 +30,7 @@ const LEAST_RISE: f64 = 4.0;
 
 /// A cell of the lab: what was loaded over which path, and how long that took.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Measured {
+pub struct MeasuredCell {
     /// The client's class.
     pub class: ClientClass,
     /// Rate of the path, bit/s.
@@ -116,7 +116,7 @@ pub enum FitError {
 /// # Errors
 /// There are too few cells, they leave a coefficient open, or `keep` names an unknown one.
 pub fn fit(
-    cells: &[Measured],
+    cells: &[MeasuredCell],
     start: &Surface,
     keep: &[String],
     folds: usize,
@@ -169,7 +169,7 @@ fn rounded(mut surface: Surface, free: &[Place]) -> Surface {
     surface
 }
 
-fn is_sound(cell: &Measured) -> bool {
+fn is_sound(cell: &MeasuredCell) -> bool {
     let positive = [cell.h2, cell.rate, cell.rtt];
     let others = [cell.loss, cell.difference, cell.error];
     positive.iter().all(|it| it.is_finite() && *it > 0.0)
@@ -179,10 +179,11 @@ fn is_sound(cell: &Measured) -> bool {
 
 /// Predicted minus measured, of each cell.
 #[must_use]
-pub fn residuals(surface: &Surface, cells: &[Measured]) -> Vec<Residual> {
-    let residual = |cell: &Measured| {
-        let terms = surface.terms(cell.class, cell.rate, cell.rtt, cell.loss, cell.congestion);
-        let times = surface.times(&terms, &cell.exchange);
+pub fn residuals(surface: &Surface, cells: &[MeasuredCell]) -> Vec<Residual> {
+    let residual = |cell: &MeasuredCell| {
+        let path_properties =
+            surface.path_properties(cell.class, cell.rate, cell.rtt, cell.loss, cell.congestion);
+        let times = surface.times(&path_properties, &cell.exchange);
         Residual {
             h2: times.h2.ln() - cell.h2.ln(),
             difference: times.difference() - cell.difference,
@@ -193,15 +194,15 @@ pub fn residuals(surface: &Surface, cells: &[Measured]) -> Vec<Residual> {
 
 /// Cells, and the coefficients that they are to say.
 struct Problem<'a> {
-    cells: &'a [Measured],
+    cells: &'a [MeasuredCell],
     free: &'a [Place],
 }
 
 impl Problem<'_> {
     /// The best of a few beginnings, for a slow lead over a wide range looks much like a fast one over a narrow.
     fn best(&self, start: &Surface) -> (Surface, Normal) {
-        const BEGINNINGS: [(f64, f64); 3] = [(1.0, 1.0), (0.5, 3.0), (1.5, 0.4)];
-        let fits = BEGINNINGS.map(|(growth, pace)| {
+        const STARTING_LEADS: [(f64, f64); 3] = [(1.0, 1.0), (0.5, 3.0), (1.5, 0.4)];
+        let fits = STARTING_LEADS.map(|(growth, pace)| {
             let mut other = start.clone();
             for place in self.free {
                 place.scale(&mut other, growth, pace);
@@ -225,7 +226,7 @@ impl Problem<'_> {
         let point: Vec<f64> = self.free.iter().map(|place| place.scaled(start)).collect();
         let within = |index: usize, value: f64| self.free[index].within(value);
         let residuals = |point: &[f64]| self.scaled_residuals(&at(point));
-        let (point, normal) = minimize(&point, FAR, within, residuals);
+        let (point, normal) = minimize(&point, HUBER_THRESHOLD, within, residuals);
         (at(&point), normal)
     }
 
@@ -250,7 +251,7 @@ impl Problem<'_> {
             .max(1) as f64;
         let mut squares: f64 = 0.0;
         for residual in self.scaled_residuals(surface) {
-            squares += residual.abs().min(FAR).powi(2);
+            squares += residual.abs().min(HUBER_THRESHOLD).powi(2);
         }
         let deviation = (squares / spare).sqrt().max(LEAST_ERROR);
         let errors = normal.errors(deviation);
@@ -275,7 +276,7 @@ impl Problem<'_> {
             let mut other = surface.clone();
             place.set(&mut other, scaled + by);
             let is_other = place.get(&other) != place.get(surface);
-            is_other.then(|| cost(&self.scaled_residuals(&other), FAR) - least)
+            is_other.then(|| cost(&self.scaled_residuals(&other), HUBER_THRESHOLD) - least)
         };
         [1.0, -1.0]
             .into_iter()
@@ -285,7 +286,12 @@ impl Problem<'_> {
 }
 
 /// Residuals of each cell by the fit to the parts that it is not in.
-fn held_out(cells: &[Measured], free: &[Place], start: &Surface, folds: usize) -> Vec<Residual> {
+fn held_out(
+    cells: &[MeasuredCell],
+    free: &[Place],
+    start: &Surface,
+    folds: usize,
+) -> Vec<Residual> {
     let mut order: Vec<usize> = (0..cells.len()).collect();
     // Neighbours in a plan come into different parts, in no rhythm of its axes.
     order.sort_by_key(|index| (*index as u32).wrapping_mul(0x9E37_79B1));
@@ -300,7 +306,7 @@ fn held_out(cells: &[Measured], free: &[Place], start: &Surface, folds: usize) -
         let part = order.iter().skip(fold).step_by(folds);
         let part: Vec<usize> = part.copied().collect();
         let others = (0..cells.len()).filter(|index| !part.contains(index));
-        let others: Vec<Measured> = others.map(|index| cells[index]).collect();
+        let others: Vec<MeasuredCell> = others.map(|index| cells[index]).collect();
         let problem = Problem {
             cells: &others,
             free,

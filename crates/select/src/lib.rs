@@ -11,7 +11,7 @@
 //!
 //! ```
 //! use altway_select::{
-//!     AltSvc, Bulk, Config, Hints, Host, ModelKind, Moment, Observation, Offer, Secret, Selector,
+//!     AltSvc, Bulk, Config, Hints, Host, ModelKind, DecisionRequest, Observation, Offer, Secret, Selector,
 //!     Transport, UnixTime,
 //! };
 //! use altway_units::DataSize;
@@ -29,7 +29,7 @@
 //! selector.connected(&client, Transport::Tcp, now);
 //!
 //! // Before a response, at most once a second: the field to send.
-//! let moment = Moment { min_rtt: Some(Duration::from_millis(40)), ..Moment::new(now, Transport::Tcp) };
+//! let moment = DecisionRequest { min_rtt: Some(Duration::from_millis(40)), ..DecisionRequest::new(now, Transport::Tcp) };
 //! let decision = selector.decide(&client, &host, &moment);
 //! assert_eq!(decision.offer, Offer::Http3);
 //! assert_eq!(decision.alt_svc.field_value(443).as_deref(), Some(r#"h3=":443"; ma=2592000"#));
@@ -48,7 +48,7 @@
 //! }, now);
 //!
 //! // A short and fast path, of which Firefox uses less than half over QUIC.
-//! let moment = Moment { min_rtt: Some(Duration::from_millis(1)), ..moment };
+//! let moment = DecisionRequest { min_rtt: Some(Duration::from_millis(1)), ..moment };
 //! let decision = selector.decide(&client, &host, &moment);
 //! assert_eq!((decision.offer, decision.alt_svc), (Offer::Http2, AltSvc::Clear));
 //! assert!(decision.reason.to_string().starts_with("HTTP/3 predicted +"));
@@ -65,9 +65,10 @@
 mod address;
 mod alt_svc;
 mod beacon;
-mod brake;
 mod class;
 mod classes;
+mod client_state;
+mod cusum;
 mod decision;
 mod entry;
 mod evidence;
@@ -75,7 +76,6 @@ mod explain;
 mod export;
 pub mod fit;
 mod holdout;
-mod known;
 mod limit;
 mod loss;
 mod mix;
@@ -84,6 +84,7 @@ mod network;
 mod observation;
 mod pages;
 pub mod replay;
+mod residuals;
 mod secret;
 mod selector;
 mod snapshot;
@@ -91,7 +92,6 @@ mod store;
 mod surface;
 mod time;
 mod visits;
-mod watch;
 
 pub use address::{Client, ClientKey, ParseKeyError};
 pub use alt_svc::AltSvc;
@@ -113,7 +113,9 @@ pub use network::Neighbours;
 pub use observation::{Bulk, Observation, Page, Start, Transport};
 pub use pages::Pages;
 pub use secret::Secret;
-pub use selector::{Config, Host, Moment, Selector};
+pub use selector::{Config, DecisionRequest, Host, Selector};
 pub use snapshot::{SnapshotError, snapshot_congestion};
-pub use surface::{Congestion, Exchange, Source, Sources, Surface, SurfaceError, Terms, Times};
+pub use surface::{
+    Congestion, Exchange, PathProperties, Source, Sources, Surface, SurfaceError, Times,
+};
 pub use time::UnixTime;

@@ -14,7 +14,7 @@ const ENDS: (f64, f64) = (5e7, 6e9);
 const VOTE_WIDTH: f64 = 0.4;
 
 /// Degrees of freedom of a vote's distribution.
-const FREEDOM: f64 = 3.0;
+const DEGREES_OF_FREEDOM: f64 = 3.0;
 
 /// Width of the prior of a class that was measured: ln.
 pub(crate) const MEASURED: f64 = 0.7;
@@ -67,8 +67,8 @@ impl Grid {
         };
         for (point, votes) in self.votes.iter_mut().enumerate() {
             let off = (rate3 / join(rate2, at(point))).ln();
-            let odds = off * off / (FREEDOM * VOTE_WIDTH * VOTE_WIDTH);
-            *votes -= (f64::midpoint(FREEDOM, 1.0) * odds.ln_1p()) as f32;
+            let odds = off * off / (DEGREES_OF_FREEDOM * VOTE_WIDTH * VOTE_WIDTH);
+            *votes -= (f64::midpoint(DEGREES_OF_FREEDOM, 1.0) * odds.ln_1p()) as f32;
         }
     }
 

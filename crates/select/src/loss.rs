@@ -9,18 +9,18 @@
 //! Drops of a queue that the sender fills itself don't come here: an observation leaves them out.
 
 /// Packets in which a path of the kind loses one, in the mean.
-const CLEAN: f64 = 1_500.0;
-const LOSSY: f64 = 50.0;
+const CLEAN_PACKETS_PER_LOSS: f64 = 1_500.0;
+const LOSSY_PACKETS_PER_LOSS: f64 = 50.0;
 
 /// Lossy paths for each clean one, before anything was seen.
-const ODDS: f64 = 1.0 / 199.0;
+const LOSSY_PRIOR_ODDS: f64 = 1.0 / 199.0;
 
 /// Losses come in bursts: as evidence of a kind, so many packets count as one. With fewer, sites in the city and of a
 /// country would take more than .80 and .96 of the processor time of HTTP/3 for all (`altway policy simulate`).
-const BURST: f64 = 5.0;
+const PACKETS_PER_BURST: f64 = 5.0;
 
 /// Packets that what others of its network lose counts as, for a client of which little is known.
-const NEARBY: f64 = 1_500.0;
+const NETWORK_PRIOR_PACKETS: f64 = 1_500.0;
 
 /// Share of packets that a path loses which has lost `lost` of `sent`; `nearby` of those that addresses of its
 /// network were sent. The mean of its logarithm over both kinds, for times grow slower than loss does.
@@ -29,16 +29,23 @@ const NEARBY: f64 = 1_500.0;
 /// m/(m + sent) · (sent/(m + sent))^lost and leave the mean (lost + 1)/(sent + m).
 pub(crate) fn estimate(sent: f64, lost: f64, nearby: Option<f64>) -> f64 {
     let (sent, lost) = match nearby {
-        Some(share) => (sent + NEARBY, lost + NEARBY * share.min(0.4)),
+        Some(share) => (
+            sent + NETWORK_PRIOR_PACKETS,
+            lost + NETWORK_PRIOR_PACKETS * share.min(0.4),
+        ),
         None => (sent, lost),
     };
-    let (pieces, hits) = (sent / BURST, lost / BURST);
-    let evidence = (hits + 1.0) * ((CLEAN + pieces) / (LOSSY + pieces)).ln();
-    let odds = ODDS * LOSSY / CLEAN * evidence.exp();
+    let (pieces, hits) = (sent / PACKETS_PER_BURST, lost / PACKETS_PER_BURST);
+    let evidence =
+        (hits + 1.0) * ((CLEAN_PACKETS_PER_LOSS + pieces) / (LOSSY_PACKETS_PER_LOSS + pieces)).ln();
+    let odds = LOSSY_PRIOR_ODDS * LOSSY_PACKETS_PER_LOSS / CLEAN_PACKETS_PER_LOSS * evidence.exp();
     // No number above the largest: what is certain is certain.
     let lossy = 1.0 - 1.0 / (1.0 + odds);
     let clean = 1.0 - lossy;
-    (lost + 1.0) * (-clean * (sent + CLEAN).ln() - lossy * (sent + LOSSY).ln()).exp()
+    (lost + 1.0)
+        * (-clean * (sent + CLEAN_PACKETS_PER_LOSS).ln()
+            - lossy * (sent + LOSSY_PACKETS_PER_LOSS).ln())
+        .exp()
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 //! A model is a pure function of a [`Context`]. What it has no say in (hold-out, blocked UDP, flapping, how the
 //! answer is put into `Alt-Svc`) is left to [`Selector`](crate::Selector).
 
+use crate::client_state::ClientState;
 use crate::decision::{Prediction, Reason};
-use crate::known::Known;
 use crate::mix::Mix;
 use crate::observation::Transport;
 use crate::surface::Congestion;
@@ -20,8 +20,8 @@ mod threshold;
 
 pub use fixed::Fixed;
 pub use kind::{ModelKind, ParseModelError};
-pub use learned::Predicting;
-pub(crate) use learned::{path, terms};
+pub use learned::SurfaceModel;
+pub(crate) use learned::{path, path_properties};
 pub use study::Study;
 pub use threshold::Threshold;
 
@@ -67,7 +67,7 @@ pub struct Context<'a> {
     /// True once there have been enough visits to use what was learnt.
     pub learning: bool,
     pub(crate) rtt: Option<f64>,
-    pub(crate) known: Option<&'a Known>,
+    pub(crate) known: Option<&'a ClientState>,
     pub(crate) neighbours: Option<Neighbours>,
 }
 
@@ -86,7 +86,7 @@ impl Context<'_> {
     /// Packets sent to the client and lost on the way, older ones less.
     #[must_use]
     pub fn packets(&self) -> (f64, f64) {
-        self.known.map_or((0.0, 0.0), Known::packets)
+        self.known.map_or((0.0, 0.0), ClientState::packets)
     }
 
     /// bit/s over `transport`, from large responses to this client.
@@ -106,12 +106,12 @@ pub struct Judgement {
     /// Predicted times, if the model predicts.
     pub prediction: Option<Prediction>,
     /// The manner in which it is put into `Alt-Svc`.
-    pub manner: Manner,
+    pub offer_mode: OfferMode,
 }
 
 /// The manner in which a judgement is put into `Alt-Svc`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Manner {
+pub enum OfferMode {
     /// Offers live long and are taken back by the next answer; changes are damped.
     Long,
     /// Offers live for about a session, and are not taken back.

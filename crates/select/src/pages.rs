@@ -21,7 +21,7 @@ pub struct Pages {
     first: Option<DataSize>,
     rest: DataSize,
     responses: u32,
-    spoilt: bool,
+    invalid: bool,
 }
 
 impl Pages {
@@ -37,7 +37,7 @@ impl Pages {
             first: None,
             rest: DataSize::ZERO,
             responses: 0,
-            spoilt: false,
+            invalid: false,
         }
     }
 
@@ -65,13 +65,13 @@ impl Pages {
 
     /// Notes that a request ended without a complete response: its page does not count.
     pub fn cancelled(&mut self, at: Timestamp) {
-        self.spoilt = true;
+        self.invalid = true;
         self.end(at);
     }
 
     /// Leaves out the page that is in progress, because it does not count.
-    pub const fn spoil(&mut self) {
-        self.spoilt = true;
+    pub const fn invalidate(&mut self) {
+        self.invalid = true;
     }
 
     /// The latest page, if a pause has followed it by now. Call it when a connection ends or is idle.
@@ -80,14 +80,14 @@ impl Pages {
             return None;
         }
         let first = self.first.take();
-        let page = first.filter(|_| !self.spoilt).map(|first| Page {
+        let page = first.filter(|_| !self.invalid).map(|first| Page {
             first,
             rest: self.rest,
             responses: self.responses,
             start: self.start,
             time: self.busy,
         });
-        if first.is_some() || self.spoilt {
+        if first.is_some() || self.invalid {
             *self = Self::new(self.ended, Start::Warm);
         }
         page

@@ -124,10 +124,10 @@ pub struct Replay {
 #[derive(Debug, Default)]
 struct Client {
     /// The assignment under which the connections that are there were opened.
-    obeyed: Option<Assignment>,
+    adopted: Option<Assignment>,
     /// The assignment under which the next connection will be opened.
-    told: Option<Assignment>,
-    /// A page has been loaded under `told`: it stands for the rest of the week.
+    announced: Option<Assignment>,
+    /// A page has been loaded under `announced`: it stands for the rest of the week.
     shown: bool,
     /// The policies that would have told it to use HTTP/3.
     wanted: Option<u16>,
@@ -176,7 +176,7 @@ impl Replay {
         let wanted = wanted(&self.policies, entry, client.wanted, mix);
         client.wanted = Some(wanted);
         let under = client.next(entry);
-        client.tell(entry, wanted);
+        client.note_announcement(entry, wanted);
         let page = entry.page.as_ref()?;
         let Some(under) = under else {
             self.counts.untold += 1;
@@ -218,23 +218,26 @@ impl Client {
         let now = entry.time.as_secs();
         if is_new(entry) {
             let alive = |it: &Assignment| now.saturating_sub(it.time) <= OFFER_LIFE.as_secs();
-            self.obeyed = self.told.filter(alive);
-            self.shown |= self.obeyed.is_some() && entry.page.is_some();
+            self.adopted = self.announced.filter(alive);
+            self.shown |= self.adopted.is_some() && entry.page.is_some();
         }
-        self.obeyed
+        self.adopted
     }
 
     /// Takes up what the line says: until a page shows an assignment the latest one counts, then the first of each
     /// week.
-    fn tell(&mut self, entry: &SelectionEntry, wanted: u16) {
+    fn note_announcement(&mut self, entry: &SelectionEntry, wanted: u16) {
         let week = entry.time.week();
-        let is_free = self.told.is_none_or(|told| told.week != week) || !self.shown;
+        let is_free = self
+            .announced
+            .is_none_or(|announced| announced.week != week)
+            || !self.shown;
         // While a large response measures the path, the client is told nothing.
         if !is_free || &*entry.reason == "waiting" {
             return;
         }
         self.shown = false;
-        self.told = Some(Assignment {
+        self.announced = Some(Assignment {
             week,
             time: entry.time.as_secs(),
             offer: entry.offer,
@@ -275,8 +278,8 @@ fn trial(
     under: &Assignment,
 ) -> PageTrial {
     let is_new = page.start != LoggedStart::Warm;
-    let terms = under.evidence.terms(surface, entry.class);
-    let times = surface.times(&terms, &exchange(page, is_new));
+    let path_properties = under.evidence.path_properties(surface, entry.class);
+    let times = surface.times(&path_properties, &exchange(page, is_new));
     let cost = |http3| {
         let (requests, bytes) = (f64::from(page.responses), page.bytes() as f64);
         processor_seconds(http3, is_new, requests, bytes)

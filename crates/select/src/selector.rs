@@ -3,10 +3,10 @@
 use crate::alt_svc;
 use crate::beacon::Beacons;
 use crate::classes::{Alarm, Classes};
+use crate::client_state::ClientState;
 use crate::decision::{Decision, Offer, Reason};
-use crate::known::Known;
 use crate::mix::Mix;
-use crate::model::{Context, Judgement, Manner, Model, ModelKind};
+use crate::model::{Context, Judgement, Model, ModelKind, OfferMode};
 use crate::observation::{Observation, Transport};
 use crate::store::Store;
 use crate::surface::{Congestion, Surface};
@@ -23,7 +23,7 @@ mod learn;
 const LARGE: u64 = 1_000_000;
 
 /// The cost of HTTP/3 above which a session is ended in its midst: ln, and round trips' worth of bytes left.
-const BREAK_OFF: f64 = 0.25;
+const END_SESSION_COST: f64 = 0.25;
 const LEFT: f64 = 20.0;
 
 /// The configuration of a selector. [`Config::new`] has the defaults.
@@ -103,7 +103,7 @@ impl Host {
 
 /// The circumstances of a decision.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Moment {
+pub struct DecisionRequest {
     /// The current time.
     pub now: UnixTime,
     /// Transport of the connection that the response goes out on.
@@ -124,7 +124,7 @@ pub struct Moment {
     pub can_tell_later: bool,
 }
 
-impl Moment {
+impl DecisionRequest {
     /// A response on a connection of `transport` of which nothing else is known.
     #[must_use]
     pub const fn new(now: UnixTime, transport: Transport) -> Self {
@@ -223,7 +223,7 @@ impl Selector {
     /// Decides what a response of `host` to `client` says. The response counts as sent, and the client's next steps
     /// are judged by it. Once a second for each connection is enough.
     #[must_use]
-    pub fn decide(&self, client: &Client, host: &Host, moment: &Moment) -> Decision {
+    pub fn decide(&self, client: &Client, host: &Host, moment: &DecisionRequest) -> Decision {
         let verdict = self.judge(client, host, moment);
         self.keep(client, host, moment, &verdict);
         verdict.decision
@@ -231,7 +231,7 @@ impl Selector {
 
     /// The decision that [`decide`](Self::decide) would make, without noting it.
     #[must_use]
-    pub fn preview(&self, client: &Client, host: &Host, moment: &Moment) -> Decision {
+    pub fn preview(&self, client: &Client, host: &Host, moment: &DecisionRequest) -> Decision {
         self.judge(client, host, moment).decision
     }
 
@@ -260,13 +260,13 @@ impl Selector {
     }
 
     /// The state of a client, as it counts under the congestion control of this moment.
-    pub(crate) fn known(&self, client: &Client, moment: &Moment) -> Option<Known> {
+    pub(crate) fn known(&self, client: &Client, moment: &DecisionRequest) -> Option<ClientState> {
         let congestion = self.congestion(moment.transport, moment.congestion);
         let known = self.store.known(client, moment.now)?;
         Some(known.under(congestion))
     }
 
-    fn judge(&self, client: &Client, host: &Host, moment: &Moment) -> Verdict {
+    fn judge(&self, client: &Client, host: &Host, moment: &DecisionRequest) -> Verdict {
         let now = moment.now;
         let known = self.known(client, moment);
         let has_rate = known.is_some_and(|it| {
@@ -290,10 +290,12 @@ impl Selector {
         };
         let mut choice = self.choose(&subject, &judgement, &context, now);
         drop(mix);
-        let mut alt_svc = say(&subject, moment, &judgement, &choice);
-        if judgement.manner == Manner::Long && subject.waits(moment) {
+        let mut alt_svc = alt_svc_of(&subject, moment, &judgement, &choice);
+        if judgement.offer_mode == OfferMode::Long && subject.waits(moment) {
             (alt_svc, choice.reason) = (AltSvc::Omit, Reason::Waiting);
-        } else if judgement.manner == Manner::Long && choice.http3 && subject.is_told_later(moment)
+        } else if judgement.offer_mode == OfferMode::Long
+            && choice.http3
+            && subject.is_told_later(moment)
         {
             alt_svc = AltSvc::Omit;
         }
@@ -306,7 +308,7 @@ impl Selector {
                 held: choice.held,
                 prediction: judgement.prediction,
             },
-            damped: judgement.manner == Manner::Long,
+            damped: judgement.offer_mode == OfferMode::Long,
         }
     }
 
@@ -319,8 +321,8 @@ impl Selector {
         &self,
         client: &Client,
         mix: &'a Mix,
-        moment: &Moment,
-        known: Option<&'a Known>,
+        moment: &DecisionRequest,
+        known: Option<&'a ClientState>,
         has_rate: bool,
     ) -> Context<'a> {
         let neighbours = if has_rate {
@@ -363,7 +365,7 @@ impl Selector {
             held: false,
         };
         let mut wanted = plain(judgement.http3, judgement.reason);
-        if judgement.manner == Manner::Forced {
+        if judgement.offer_mode == OfferMode::Forced {
             return wanted;
         }
         let week = now.week();
@@ -373,7 +375,7 @@ impl Selector {
         if blocked && !holdout::retries_udp(&self.secret, subject.client, week) {
             return plain(false, Reason::UdpBlocked);
         }
-        if judgement.manner == Manner::Session {
+        if judgement.offer_mode == OfferMode::Session {
             return wanted;
         }
         let known = subject.known.unwrap_or_default();
@@ -403,7 +405,7 @@ impl Selector {
         }
     }
 
-    fn keep(&self, client: &Client, host: &Host, moment: &Moment, verdict: &Verdict) {
+    fn keep(&self, client: &Client, host: &Host, moment: &DecisionRequest, verdict: &Verdict) {
         let decision = &verdict.decision;
         let http3 = decision.offer == Offer::Http3;
         let over_tcp = moment.transport == Transport::Tcp;
@@ -428,7 +430,7 @@ impl Selector {
 /// The client that a decision is for.
 struct Subject<'a> {
     client: &'a Client,
-    known: Option<Known>,
+    known: Option<ClientState>,
     before: Option<bool>,
     has_rate: bool,
     slot: u8,
@@ -438,7 +440,7 @@ struct Subject<'a> {
 
 impl Subject<'_> {
     /// The path is unknown, and a large response is about to measure it.
-    fn waits(&self, moment: &Moment) -> bool {
+    fn waits(&self, moment: &DecisionRequest) -> bool {
         let large = moment
             .first_response
             .is_some_and(|size| size.as_bytes() > LARGE);
@@ -447,7 +449,7 @@ impl Subject<'_> {
 
     /// The first offer would be followed by the very next request, which waits for a handshake and begins with a cold
     /// window in the middle of the page: Firefox does not wait for the new connection to be there.
-    fn is_told_later(&self, moment: &Moment) -> bool {
+    fn is_told_later(&self, moment: &DecisionRequest) -> bool {
         let has_offer = self.known.is_some_and(|known| known.is_offered());
         moment.can_tell_later
             && !has_offer
@@ -472,30 +474,37 @@ struct Verdict {
 }
 
 /// The field that says a choice.
-fn say(subject: &Subject<'_>, moment: &Moment, judgement: &Judgement, choice: &Choice) -> AltSvc {
+fn alt_svc_of(
+    subject: &Subject<'_>,
+    moment: &DecisionRequest,
+    judgement: &Judgement,
+    choice: &Choice,
+) -> AltSvc {
     let over_tcp = moment.transport == Transport::Tcp;
     if choice.http3 {
-        let max_age = match judgement.manner {
-            Manner::Session => alt_svc::SESSION,
-            _ if subject.client.class().family() == Family::Curl => alt_svc::CURL,
-            Manner::Forced | Manner::Long => alt_svc::LONG,
+        let max_age = match judgement.offer_mode {
+            OfferMode::Session => alt_svc::SESSION,
+            _ if subject.client.class().family() == Family::Curl => alt_svc::CURL_MAX_AGE,
+            OfferMode::Forced | OfferMode::Long => alt_svc::LONG,
         };
         return AltSvc::Advertise { max_age };
     }
-    match judgement.manner {
-        Manner::Forced => AltSvc::Clear,
-        Manner::Session => AltSvc::Omit,
-        Manner::Long if !over_tcp && breaks_off(moment, judgement) => AltSvc::Clear,
-        Manner::Long if !over_tcp => AltSvc::Advertise {
-            max_age: alt_svc::TAKEN_BACK,
+    match judgement.offer_mode {
+        OfferMode::Forced => AltSvc::Clear,
+        OfferMode::Session => AltSvc::Omit,
+        OfferMode::Long if !over_tcp && ends_session(moment, judgement) => AltSvc::Clear,
+        OfferMode::Long if !over_tcp => AltSvc::Advertise {
+            max_age: alt_svc::WITHDRAWN_MAX_AGE,
         },
-        Manner::Long if subject.known.is_some_and(|it| it.is_cleared(subject.slot)) => AltSvc::Omit,
-        Manner::Long => AltSvc::Clear,
+        OfferMode::Long if subject.known.is_some_and(|it| it.is_cleared(subject.slot)) => {
+            AltSvc::Omit
+        }
+        OfferMode::Long => AltSvc::Clear,
     }
 }
 
 /// True if the rest of the session gains more by HTTP/2 than a new connection costs.
-fn breaks_off(moment: &Moment, judgement: &Judgement) -> bool {
+fn ends_session(moment: &DecisionRequest, judgement: &Judgement) -> bool {
     let Some(prediction) = judgement.prediction else {
         return false;
     };
@@ -503,7 +512,7 @@ fn breaks_off(moment: &Moment, judgement: &Judgement) -> bool {
         .expected
         .map_or(0.0, |expected| expected.as_bytes() as f64);
     let round_trip = prediction.rates[0] * prediction.rtt / 8.0;
-    prediction.difference > BREAK_OFF && left > LEFT * round_trip
+    prediction.difference > END_SESSION_COST && left > LEFT * round_trip
 }
 
 #[cfg(test)]

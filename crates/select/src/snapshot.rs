@@ -4,10 +4,10 @@
 //! write them. Still every number is checked or cut to its range when it is read.
 
 use crate::classes::State;
-use crate::known;
+use crate::client_state;
+use crate::cusum::{self, Cusum};
 use crate::network;
 use crate::secret::Domain;
-use crate::watch::{self, Watch};
 use crate::{ClientClass, Congestion, Secret, Selector, UnixTime};
 use std::sync::PoisonError;
 
@@ -68,7 +68,7 @@ impl Selector {
             |shard, entry| add(&mut clients, shard, entry),
             |shard, entry| add(&mut networks, shard, entry),
         );
-        to.extend(((clients.len() / (known::SIZE + 1)) as u64).to_le_bytes());
+        to.extend(((clients.len() / (client_state::SIZE + 1)) as u64).to_le_bytes());
         to.extend(clients);
         to.extend(((networks.len() / (network::SIZE + 1)) as u64).to_le_bytes());
         to.extend(networks);
@@ -149,7 +149,7 @@ struct Parts<'a> {
     congestion: [Congestion; 2],
     visits: crate::visits::Visits,
     classes: Vec<State>,
-    clients: Vec<(u8, &'a [u8; known::SIZE])>,
+    clients: Vec<(u8, &'a [u8; client_state::SIZE])>,
     networks: Vec<(u8, &'a [u8; network::SIZE])>,
 }
 
@@ -186,8 +186,8 @@ fn write_class(to: &mut Vec<u8>, state: &State) {
     for vote in state.grid.votes() {
         to.extend(vote.to_le_bytes());
     }
-    for voices in state.voices {
-        to.extend(voices.to_le_bytes());
+    for voted_networks in state.voted_networks {
+        to.extend(voted_networks.to_le_bytes());
     }
     to.extend(state.day.to_le_bytes());
     to.extend(state.alarmed.to_le_bytes());
@@ -195,7 +195,7 @@ fn write_class(to: &mut Vec<u8>, state: &State) {
         .held
         .as_flattened()
         .iter()
-        .chain(&state.watch.numbers())
+        .chain(&state.cusum.numbers())
     {
         to.extend(number.to_le_bytes());
     }
@@ -209,8 +209,8 @@ fn read_class(from: &mut Reader<'_>, state: &mut State) -> Option<()> {
     if !state.grid.restore(&votes) {
         return None;
     }
-    for voices in &mut state.voices {
-        *voices = from.u64()?;
+    for voted_networks in &mut state.voted_networks {
+        *voted_networks = from.u64()?;
     }
     state.day = u16::from_le_bytes(*from.take()?);
     state.alarmed = u16::from_le_bytes(*from.take()?);
@@ -219,11 +219,11 @@ fn read_class(from: &mut Reader<'_>, state: &mut State) -> Option<()> {
         let sane = (0.0..1e15).contains(&pages) && sum.abs() <= 2.0 * pages;
         *arm = sane.then_some([pages, sum])?;
     }
-    let mut numbers = [0.0; watch::NUMBERS];
+    let mut numbers = [0.0; cusum::NUMBERS];
     for number in &mut numbers {
         *number = from.f64()?;
     }
-    state.watch = Watch::of(numbers)?;
+    state.cusum = Cusum::of(numbers)?;
     state.settle();
     Some(())
 }

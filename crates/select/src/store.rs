@@ -4,7 +4,7 @@
 //! of many allocations (IPv4 /16, IPv6 /32), but an allocation has only four shards: whoever holds one
 //! can make the store forget a sixteenth part of it, and not the rest.
 
-use crate::known::{self, Known};
+use crate::client_state::{self, ClientState};
 use crate::network::{self, Neighbours, Network};
 use crate::{Client, ClientClass, UnixTime};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -32,7 +32,7 @@ pub(crate) struct Store {
 
 #[derive(Debug)]
 struct Shard {
-    clients: Table<{ known::SIZE }>,
+    clients: Table<{ client_state::SIZE }>,
     networks: Table<{ network::SIZE }>,
 }
 
@@ -50,10 +50,10 @@ impl Store {
     }
 
     /// The state of `client`, as of `now`.
-    pub(crate) fn known(&self, client: &Client, now: UnixTime) -> Option<Known> {
+    pub(crate) fn known(&self, client: &Client, now: UnixTime) -> Option<ClientState> {
         let shard = self.shard(client, client.address);
         let entry = shard.clients.get(client.address, client.class.index())?;
-        let mut known = Known::read(entry);
+        let mut known = ClientState::read(entry);
         if known.is_forgotten(now) {
             return None;
         }
@@ -66,16 +66,17 @@ impl Store {
         &self,
         client: &Client,
         now: UnixTime,
-        change: impl FnOnce(&mut Known) -> T,
+        change: impl FnOnce(&mut ClientState) -> T,
     ) -> T {
         let mut shard = self.shard(client, client.address);
-        let forgotten = |entry: &[u8; known::SIZE]| Known::read(entry).is_forgotten(now);
+        let forgotten =
+            |entry: &[u8; client_state::SIZE]| ClientState::read(entry).is_forgotten(now);
         let entry = shard
             .clients
             .entry(client.address, client.class.index(), forgotten);
-        let mut known = Known::read(entry);
+        let mut known = ClientState::read(entry);
         if known.is_forgotten(now) {
-            known = Known::default();
+            known = ClientState::default();
         }
         known.fade(now);
         let result = change(&mut known);
@@ -151,7 +152,7 @@ impl Store {
     /// Entries of clients, then of networks, as they are.
     pub(crate) fn entries(
         &self,
-        mut client: impl FnMut(usize, &[u8; known::SIZE]),
+        mut client: impl FnMut(usize, &[u8; client_state::SIZE]),
         mut network: impl FnMut(usize, &[u8; network::SIZE]),
     ) {
         for (number, shard) in self.locked().enumerate() {
@@ -164,20 +165,25 @@ impl Store {
     }
 
     /// Each client's address, class and state.
-    pub(crate) fn each_client(&self, mut client: impl FnMut(u64, ClientClass, Known)) {
+    pub(crate) fn each_client(&self, mut client: impl FnMut(u64, ClientClass, ClientState)) {
         for shard in self.locked() {
             for entry in shard.clients.iter() {
                 let (address, class) = Table::name(entry);
                 if let Some(class) = ClientClass::from_index(class) {
-                    client(address, class, Known::read(entry));
+                    client(address, class, ClientState::read(entry));
                 }
             }
         }
     }
 
     /// Takes up an entry that [`entries`](Self::entries) gave.
-    pub(crate) fn restore_client(&self, shard: usize, entry: &[u8; known::SIZE], now: UnixTime) {
-        let known = Known::read(entry);
+    pub(crate) fn restore_client(
+        &self,
+        shard: usize,
+        entry: &[u8; client_state::SIZE],
+        now: UnixTime,
+    ) {
+        let known = ClientState::read(entry);
         if known.is_forgotten(now) {
             return;
         }

@@ -58,7 +58,7 @@ impl std::fmt::Display for Congestion {
 
 /// The properties of a client's path.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Terms {
+pub struct PathProperties {
     /// Delivery rate over TCP, bit/s.
     pub rate2: f64,
     /// Delivery rate over QUIC, bit/s: the client's own limit is in it.
@@ -206,8 +206,8 @@ impl Surface {
     /// Predicts how long an exchange takes. The times are finite and above 0 for all terms: a value that is out of
     /// range, or not a number, counts as the nearest one within.
     #[must_use]
-    pub fn times(&self, terms: &Terms, exchange: &Exchange) -> Times {
-        Predictor::new(self, terms).times(exchange)
+    pub fn times(&self, path_properties: &PathProperties, exchange: &Exchange) -> Times {
+        Predictor::new(self, path_properties).times(exchange)
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 /// Accept fails when the process is out of descriptors; trying again at once would spin.
-const PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Lines about it: it fails ten times a second and worker as long as there are no descriptors.
 static FAILURES: Throttle = Throttle::new();
@@ -29,7 +29,7 @@ pub(crate) enum Accepting {
     /// The worker accepts by itself; `None` once it has closed the listener.
     Own(Option<std::net::TcpListener>),
     /// A dispatcher hands connections to the worker through a bounded queue.
-    Handed(mpsc::Receiver<Accepted>),
+    FromDispatcher(mpsc::Receiver<Accepted>),
 }
 
 /// The source of a worker's connections, on the worker's event loop.
@@ -48,7 +48,7 @@ enum Source<'a> {
         /// The same socket, which is closed with it.
         kept: &'a mut Option<std::net::TcpListener>,
     },
-    Handed(&'a mut mpsc::Receiver<Accepted>),
+    FromDispatcher(&'a mut mpsc::Receiver<Accepted>),
     /// The source is closed.
     Closed,
 }
@@ -65,7 +65,7 @@ impl<'a> Arrivals<'a> {
                 },
                 None => Source::Closed,
             },
-            Accepting::Handed(queue) => Source::Handed(queue),
+            Accepting::FromDispatcher(queue) => Source::FromDispatcher(queue),
         };
         let held = false;
         Ok(Self { source, held })
@@ -78,7 +78,7 @@ impl<'a> Arrivals<'a> {
             let arrival = match &mut self.source {
                 Source::Own { .. } if self.held => pending().await,
                 Source::Own { listener, .. } => listener.accept().await,
-                Source::Handed(queue) => register(queue.recv().await?),
+                Source::FromDispatcher(queue) => register(queue.recv().await?),
                 Source::Closed => return None,
             };
             match arrival {
@@ -114,7 +114,7 @@ async fn recover(error: &io::Error) {
         if let Some(suppressed) = FAILURES.admit(Instant::now()) {
             tracing::warn!(%error, suppressed, "cannot accept connections");
         }
-        sleep(PAUSE).await;
+        sleep(ACCEPT_RETRY_DELAY).await;
     }
 }
 
@@ -142,7 +142,7 @@ mod tests {
     async fn what_waits_for_a_worker_comes_to_the_next_one() {
         let (mut own, address) = own();
         let (queue, end) = mpsc::channel(1);
-        let mut handed = Accepting::Handed(end);
+        let mut handed = Accepting::FromDispatcher(end);
         let client = std::net::TcpStream::connect(address).unwrap();
         for accepting in [&mut own, &mut handed] {
             drop(Arrivals::new(accepting).unwrap());

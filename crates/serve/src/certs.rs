@@ -9,4 +9,4 @@ mod names;
 mod store;
 pub mod trust;
 
-pub use store::{Given, Leaf, Store};
+pub use store::{Leaf, Store, SuppliedChain};

@@ -1,14 +1,14 @@
 //! Shares of a worker's limits: connections, handshakes, requests and held bytes, counted for all
 //! clients together and for each client prefix; and the rate of a prefix's requests.
 //!
-//! [`Clients::admit`] decides whether a connection is served. The [`Admitted`] that it gives lives as
+//! [`Clients::admit`] decides whether a connection is served. The [`AdmittedConnection`] that it gives lives as
 //! long as the connection, is told what the connection does, and gives everything back when it is
 //! dropped. When connections become scarce, those that have idled for longest are asked to end
-//! ([`Admitted::evicted`], [`Clients::poll_evicted`]).
+//! ([`AdmittedConnection::evicted`], [`Clients::poll_evicted`]).
 //!
 //! Nothing here does I/O or asks for the time; one thread uses it. Every connection that is counted is in
 //! one table of at most twice [`Limits::max_connections`] entries. Of a prefix of which none is open nothing is
-//! known but that it has asked faster than its rate, for as long as that counts, of [`MAX_DEPARTED`] prefixes.
+//! known but that it has asked faster than its rate, for as long as that counts, of [`MAX_IDLE_PREFIXES`] prefixes.
 
 mod order;
 
@@ -37,7 +37,7 @@ const STALLED_HANDSHAKE: Duration = Duration::from_secs(1);
 
 /// Prefixes without a connection whose rate is remembered, in some 100 bytes each. Beyond, those that went first
 /// are forgotten: whoever has that many prefixes needs no prefix twice.
-const MAX_DEPARTED: usize = 16_384;
+const MAX_IDLE_PREFIXES: usize = 16_384;
 
 /// What a connection runs over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,20 +65,20 @@ struct Shared {
 struct Table {
     /// Those with connections. Hashed with a secret: the keys are the peers' choice.
     clients: HashMap<ClientPrefix, Rc<Client>>,
-    /// Theoretical arrival times of the next requests of those without connections; [`MAX_DEPARTED`] at most.
+    /// Theoretical arrival times of the next requests of those without connections; [`MAX_IDLE_PREFIXES`] at most.
     departed: LruCache<ClientPrefix, Instant, RandomState>,
-    order: Order<Weak<Admitted>>,
+    order: Order<Weak<AdmittedConnection>>,
     /// By transport.
     open: [usize; 2],
     /// Connections among them that have been asked to end, by transport.
     leaving: [usize; 2],
     /// QUIC connections among those, of each endpoint of the worker.
-    evicted: Vec<Evicted>,
+    evicted: Vec<EvictedConnections>,
 }
 
 /// The connections of an endpoint that have been asked to end.
 #[derive(Default)]
-struct Evicted {
+struct EvictedConnections {
     /// Until they are polled.
     connections: Vec<ConnectionHandle>,
     /// The task that polls them.
@@ -108,7 +108,7 @@ enum Phase {
 }
 
 /// A connection that counts.
-pub(crate) struct Admitted {
+pub(crate) struct AdmittedConnection {
     shared: Rc<Shared>,
     client: Rc<Client>,
     address: IpAddr,
@@ -125,9 +125,10 @@ pub(crate) struct Admitted {
 }
 
 impl Table {
-    fn evicted_of(&mut self, endpoint: usize) -> &mut Evicted {
+    fn evicted_of(&mut self, endpoint: usize) -> &mut EvictedConnections {
         if endpoint >= self.evicted.len() {
-            self.evicted.resize_with(endpoint + 1, Evicted::default);
+            self.evicted
+                .resize_with(endpoint + 1, EvictedConnections::default);
         }
         &mut self.evicted[endpoint]
     }
@@ -177,7 +178,7 @@ impl Clients {
         address: IpAddr,
         transport: Transport,
         now: Instant,
-    ) -> Option<Rc<Admitted>> {
+    ) -> Option<Rc<AdmittedConnection>> {
         let admitted = self.try_admit(address, transport, now);
         admitted
             .map_err(|incident| (self.0.record)(address, incident))
@@ -219,11 +220,11 @@ impl Clients {
         address: IpAddr,
         transport: Transport,
         now: Instant,
-    ) -> Result<Rc<Admitted>, Incident> {
+    ) -> Result<Rc<AdmittedConnection>, Incident> {
         let shared = &self.0;
         let limits = &shared.limits;
         let prefix = ClientPrefix::of(address, limits.client_prefix);
-        shared.saw(now);
+        shared.note_activity(now);
         let known = shared.table.borrow().clients.get(&prefix).map(Rc::clone);
         if let Some(client) = &known {
             if client.connections.get() >= limits.connections_per_client() {
@@ -253,7 +254,7 @@ impl Clients {
 }
 
 impl Shared {
-    fn saw(&self, now: Instant) {
+    fn note_activity(&self, now: Instant) {
         self.latest.set(self.latest.get().max(Some(now)));
     }
 
@@ -281,8 +282,9 @@ impl Shared {
     fn end_stalled_handshake(&self, now: Instant) -> bool {
         let mut table = self.table.borrow_mut();
         let oldest = table.order.front(List::Handshakes).and_then(Weak::upgrade);
-        let is_stalled =
-            |it: &Rc<Admitted>| now.saturating_duration_since(it.began) >= STALLED_HANDSHAKE;
+        let is_stalled = |it: &Rc<AdmittedConnection>| {
+            now.saturating_duration_since(it.began) >= STALLED_HANDSHAKE
+        };
         let Some(oldest) = oldest.filter(is_stalled) else {
             return false;
         };
@@ -302,10 +304,10 @@ impl Shared {
         client: Rc<Client>,
         transport: Transport,
         now: Instant,
-    ) -> Rc<Admitted> {
+    ) -> Rc<AdmittedConnection> {
         let mut table = self.table.borrow_mut();
         let (order, shared, one) = (&mut table.order, Rc::clone(self), Rc::clone(&client));
-        let admitted = Rc::new_cyclic(|weak: &Weak<Admitted>| Admitted {
+        let admitted = Rc::new_cyclic(|weak: &Weak<AdmittedConnection>| AdmittedConnection {
             shared,
             client: one,
             address,
@@ -346,13 +348,13 @@ impl Client {
     }
 }
 
-impl Admitted {
+impl AdmittedConnection {
     /// The handshake is done, or there is none.
     pub(crate) fn handshake_done(&self) {
         if self.phase.get() == Phase::Handshake {
             self.phase.set(Phase::Open);
             self.count_handshake(false);
-            self.line_up();
+            self.enqueue();
         }
     }
 
@@ -370,7 +372,7 @@ impl Admitted {
         all.set(all.get() - before + requests);
         replace(&client.requests, before, requests);
         if (before == 0) != (requests == 0) {
-            self.line_up();
+            self.enqueue();
         }
         if requests < before && self.client.held.take_was_full() {
             (self.shared.record)(self.address, Incident::MemoryLimit);
@@ -394,7 +396,7 @@ impl Admitted {
         let Some(rate) = &self.client.rate else {
             return Ok(());
         };
-        self.shared.saw(now);
+        self.shared.note_activity(now);
         match rate.admit(self.client.due.get(), now) {
             Ok(due) => {
                 self.client.due.set(Some(due));
@@ -462,7 +464,7 @@ impl Admitted {
     }
 
     /// Takes its place among those that idle, behind all others, or leaves it.
-    fn line_up(&self) {
+    fn enqueue(&self) {
         if self.phase.get() == Phase::Open {
             let idle = (self.requests.get() == 0).then_some(List::idle(self.transport));
             let mut table = self.shared.table.borrow_mut();
@@ -477,16 +479,16 @@ impl Admitted {
     }
 }
 
-impl fmt::Debug for Admitted {
+impl fmt::Debug for AdmittedConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("Admitted");
+        let mut shown = f.debug_struct("AdmittedConnection");
         shown.field("address", &self.address);
         shown.field("phase", &self.phase.get());
         shown.finish_non_exhaustive()
     }
 }
 
-impl Drop for Admitted {
+impl Drop for AdmittedConnection {
     fn drop(&mut self) {
         self.set_requests(0);
         if self.phase.get() == Phase::Handshake {
@@ -504,7 +506,7 @@ impl Drop for Admitted {
             table.clients.remove(&prefix);
             let owed = self.client.due.get().filter(|_| self.client.rate.is_some());
             if let Some(due) = owed.filter(|due| Some(*due) > self.shared.latest.get()) {
-                if table.departed.len() >= MAX_DEPARTED {
+                if table.departed.len() >= MAX_IDLE_PREFIXES {
                     table.departed.pop_lru();
                 }
                 table.departed.put(prefix, due);

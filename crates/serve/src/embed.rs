@@ -14,7 +14,7 @@ pub(crate) use answering::{Answering, Step};
 pub use app::{App, ByPeer, ByRequest, PerPeer};
 pub(crate) use early_hints::Hints;
 pub use early_hints::{EarlyHints, EarlyHintsError};
-pub use request::Circumstances;
+pub use request::RequestContext;
 
 use crate::site::{Kind, Site};
 use crate::stop::{StopHandle, stop_channel};

@@ -32,12 +32,12 @@ use crate::Error;
 use crate::request::body::Body;
 use background::Background;
 pub(crate) use cache::{Entry, FileCache};
-pub(crate) use coding::Accepted;
+pub(crate) use coding::AcceptedCodings;
 pub use coding::{ContentCoding, UnknownContentCoding};
 use compress::Compressed;
 use http::header::{self, HeaderMap};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use open::{Opened, Refusal};
+use open::{OpenedFile, Refusal};
 pub use options::{FilesOptions, InvalidFilesOptions};
 pub(crate) use pages::page;
 use pages::{allow, redirect};
@@ -48,7 +48,7 @@ pub(crate) use reply::Reply;
 use represent::{describe, whole};
 use rules::Paths;
 pub use rules::{HeaderRule, PathPattern};
-use served::{Place, Served};
+use served::{ServedFolder, WatchedFolder};
 pub(crate) use shared::FileRange;
 use std::convert::Infallible;
 use std::path::Path;
@@ -69,7 +69,7 @@ const SEC_FETCH_MODE: HeaderValue = HeaderValue::from_static("sec-fetch-mode");
 /// [`Site::files`]: crate::Site::files
 #[derive(Debug, Clone)]
 pub struct Files {
-    place: Arc<Place>,
+    place: Arc<WatchedFolder>,
     options: Arc<FilesOptions>,
     background: Arc<Background>,
     compressed: Arc<Compressed>,
@@ -94,7 +94,7 @@ impl Files {
     pub fn open_with(root: impl AsRef<Path>, options: FilesOptions) -> Result<Self, Error> {
         options.check()?;
         let files = Self {
-            place: Arc::new(Place::open(root.as_ref())?),
+            place: Arc::new(WatchedFolder::open(root.as_ref())?),
             options: Arc::new(options),
             background: Arc::default(),
             compressed: Arc::new(Compressed::new(compress::MAX_BYTES)),
@@ -156,17 +156,17 @@ impl Files {
     }
 }
 
-impl Served {
+impl ServedFolder {
     fn respond<B>(&self, request: &Request<B>, now: SystemTime) -> Reply {
         match *request.method() {
             Method::GET | Method::HEAD => self.get(request, now),
             Method::OPTIONS => {
                 let response = allow(Response::new(Body::empty()), StatusCode::NO_CONTENT);
-                Reply::Now(self.dress(response, None))
+                Reply::Now(self.apply_options(response, None))
             }
             _ => {
                 let status = StatusCode::METHOD_NOT_ALLOWED;
-                Reply::Now(self.dress(allow(page(status), status), None))
+                Reply::Now(self.apply_options(allow(page(status), status), None))
             }
         }
     }
@@ -200,7 +200,7 @@ impl Served {
             if by_mode {
                 response.headers_mut().append(header::VARY, SEC_FETCH_MODE);
             }
-            let response = files.dress(response, file.as_deref());
+            let response = files.apply_options(response, file.as_deref());
             match is_head {
                 true => response.map(|_| Body::empty()),
                 false => response,
@@ -208,14 +208,14 @@ impl Served {
         })
     }
 
-    fn find<B>(&self, request: &Request<B>) -> Result<Opened, Refusal> {
+    fn find<B>(&self, request: &Request<B>) -> Result<OpenedFile, Refusal> {
         let asked = path::parse(request.uri().path())
             .map_err(|BadPath| Refusal::Status(StatusCode::BAD_REQUEST))?;
         self.look_for(&asked, request.uri().query())
     }
 
     /// Gives an error its page, and every response the operator's fields. `file`: what it is made of.
-    fn dress(&self, mut response: Response<Body>, file: Option<&Path>) -> Response<Body> {
+    fn apply_options(&self, mut response: Response<Body>, file: Option<&Path>) -> Response<Body> {
         let status = response.status();
         let is_error = status.is_client_error() || status.is_server_error();
         if is_error && let Some(page) = self.error_page(status) {

@@ -4,4 +4,4 @@
 //! Under the feature `fuzzing` alone, and no promise to anyone.
 
 pub use crate::h3::fuzzing::{Relay, Relayed, relayed};
-pub use crate::takeover::fuzzing::{MAX_FORMERS, Taken, offer, take_over, understood};
+pub use crate::takeover::fuzzing::{MAX_PREDECESSORS, Taken, offer, take_over, understood};

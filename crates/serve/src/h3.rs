@@ -16,19 +16,19 @@ mod responses;
 mod steering;
 mod udp;
 
-pub(crate) use relay::{Former, carry, way};
-pub(crate) use steering::{Inboxes, Place, Routes, places};
+pub(crate) use relay::{PredecessorRelay, carry, datagram_channel};
+pub(crate) use steering::{Inboxes, Routes, WorkerSlot, worker_slots};
 
 use crate::Error;
 use crate::clients::Clients;
 use crate::metrics::{EndpointGauge, WorkerCounters};
 use crate::options::{Congestion, Options};
 use crate::random::random;
-use crate::setup::{Memory, Setup};
+use crate::setup::{Setup, WorkerMemory};
 use crate::stop::StopSignal;
 use crate::takeover::Secrets;
 use altway_http3::{self as http3, Code, ConnectionHandle, Datagram};
-use altway_socket::{Progress, Timer};
+use altway_socket::{SendOutcome, Timer};
 use responses::{Endpoint, Responses};
 use std::future::{pending, poll_fn};
 use std::io;
@@ -36,7 +36,7 @@ use std::net::UdpSocket;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
-use steering::{Exchange, Forwarded};
+use steering::{DatagramRouter, Forwarded};
 use tokio::task::yield_now;
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 use udp::Udp;
@@ -53,7 +53,7 @@ const LOOPBACK_MTU: u16 = 65_488;
 /// A client that has acknowledged the end of a response may still be reading it, and some lose what
 /// they have not read when the connection closes. At a stop, those that were being answered have so
 /// long to go by themselves.
-const LINGER: Duration = Duration::from_secs(1);
+const STOP_GRACE: Duration = Duration::from_secs(1);
 
 /// The engine's settings.
 pub(crate) fn config(
@@ -102,7 +102,7 @@ pub(crate) struct Driver<'a> {
     leaving: Vec<ConnectionHandle>,
     setup: Arc<Setup>,
     /// `None`: nobody else has connections.
-    exchange: Option<&'a mut Exchange>,
+    router: Option<&'a mut DatagramRouter>,
     /// True if this process reads new datagrams from the socket; else another process does.
     reading: bool,
 }
@@ -114,11 +114,11 @@ pub(crate) struct Driver<'a> {
 pub(crate) fn drivers<'a>(
     setup: &Arc<Setup>,
     sockets: &[Option<UdpSocket>],
-    memory: &Memory,
-    places: &'a mut [Place],
+    memory: &WorkerMemory,
+    worker_slots: &'a mut [WorkerSlot],
 ) -> Result<Vec<Driver<'a>>, Error> {
     let mut drivers = Vec::new();
-    for (listener, (socket, place)) in sockets.iter().zip(places).enumerate() {
+    for (listener, (socket, place)) in sockets.iter().zip(worker_slots).enumerate() {
         let Some((config, socket)) = setup.quic.clone().zip(socket.as_ref()) else {
             continue;
         };
@@ -135,8 +135,8 @@ impl<'a> Driver<'a> {
         setup: &Arc<Setup>,
         mut config: http3::ServerConfig,
         socket: UdpSocket,
-        memory: &Memory,
-        place: &'a mut Place,
+        memory: &WorkerMemory,
+        place: &'a mut WorkerSlot,
         listener: usize,
     ) -> Result<Self, Error> {
         let udp = Udp::new(socket).map_err(Error::Worker)?;
@@ -155,7 +155,7 @@ impl<'a> Driver<'a> {
             listener,
             leaving: Vec::new(),
             setup: Arc::clone(setup),
-            exchange: place.exchange.as_mut(),
+            router: place.router.as_mut(),
             reading: true,
         })
     }
@@ -163,16 +163,16 @@ impl<'a> Driver<'a> {
     /// Serves until the stop, and then until all responses are delivered or the grace is over.
     pub(crate) async fn run(mut self, mut stop: StopSignal) -> io::Result<()> {
         let mut sweep = sweep(self.setup.limits.least_progress().0);
-        let mut intake = stop.intake();
-        self.take_in(intake.is_open());
+        let mut accept_permit = stop.accept_permit();
+        self.take_in(accept_permit.is_open());
         loop {
             let progress = self.turn()?;
             tokio::select! {
-                () = intake.changed() => {
+                () = accept_permit.changed() => {
                     if stop.is_requested() {
                         break;
                     }
-                    self.take_in(intake.is_open());
+                    self.take_in(accept_permit.is_open());
                 }
                 () = self.next(progress, &mut sweep) => {}
             }
@@ -185,7 +185,7 @@ impl<'a> Driver<'a> {
             finished = timeout(grace, self.finish(linger, &mut sweep)) => {
                 finished.unwrap_or(Ok(()))?;
             }
-            () = stop.stranded() => {}
+            () = stop.sockets_lost() => {}
         }
         self.close();
         Ok(())
@@ -218,7 +218,7 @@ impl<'a> Driver<'a> {
     fn linger(&self) -> Duration {
         match self.is_idle() {
             true => Duration::ZERO,
-            false => LINGER,
+            false => STOP_GRACE,
         }
     }
 
@@ -230,15 +230,15 @@ impl<'a> Driver<'a> {
 
     fn begin_end(&mut self) {
         self.endpoint.shutdown(Instant::now());
-        if let Some(exchange) = &mut self.exchange
+        if let Some(router) = &mut self.router
             && !self.reading
         {
-            exchange.forget_formers();
+            router.forget_predecessors();
         }
     }
 
     /// Does everything that can be done without waiting.
-    fn turn(&mut self) -> io::Result<Progress> {
+    fn turn(&mut self) -> io::Result<SendOutcome> {
         let now = Instant::now();
         self.receive(now)?;
         if self.endpoint.poll_timeout().is_some_and(|due| due <= now) {
@@ -246,8 +246,8 @@ impl<'a> Driver<'a> {
         }
         self.responses.answer(now, &mut self.endpoint);
         let mut progress = self.udp.send(now, &mut self.endpoint)?;
-        if self.close_leaving() && progress != Progress::Blocked {
-            progress = Progress::More;
+        if self.close_leaving() && progress != SendOutcome::Blocked {
+            progress = SendOutcome::More;
         }
         self.timer.arm(self.endpoint.poll_timeout(), now)?;
         let statistics = self.endpoint.statistics();
@@ -294,37 +294,37 @@ impl<'a> Driver<'a> {
             endpoint,
             clients,
             setup,
-            exchange,
+            router,
             ..
         } = self;
         let mut take = |datagram: Datagram<'_>| take(endpoint, clients, setup, now, datagram);
-        let Some(exchange) = exchange else {
+        let Some(router) = router else {
             return udp.receive(take);
         };
         if self.reading {
             udp.receive(|datagram| {
-                if !exchange.pass_on(&datagram) {
+                if !router.pass_on(&datagram) {
                     take(datagram);
                 }
             })?;
         }
-        for forwarded in exchange.arrived() {
+        for forwarded in router.arrived() {
             take(forwarded.datagram());
         }
         Ok(())
     }
 
     /// Waits for the next reason to take a turn.
-    async fn next(&mut self, progress: Progress, sweep: &mut Interval) {
-        if progress == Progress::More {
+    async fn next(&mut self, progress: SendOutcome, sweep: &mut Interval) {
+        if progress == SendOutcome::More {
             // The worker's TCP connections have their turn.
             return yield_now().await;
         }
         tokio::select! {
             () = self.udp.readable(), if self.reading => {}
-            () = self.udp.writable(), if progress == Progress::Blocked => {}
+            () = self.udp.writable(), if progress == SendOutcome::Blocked => {}
             () = self.timer.expired() => {}
-            forwarded = next_of(&mut self.exchange) => {
+            forwarded = next_of(&mut self.router) => {
                 let Self { endpoint, clients, setup, .. } = self;
                 take(endpoint, clients, setup, Instant::now(), forwarded.datagram());
             }
@@ -344,7 +344,7 @@ impl<'a> Driver<'a> {
         }
         while matches!(
             self.udp.send(Instant::now(), &mut self.endpoint),
-            Ok(Progress::More)
+            Ok(SendOutcome::More)
         ) {}
     }
 }
@@ -363,9 +363,9 @@ fn take(
 }
 
 /// The next datagram of this worker's that comes to somebody else; never where there is nobody.
-async fn next_of(exchange: &mut Option<&mut Exchange>) -> Forwarded {
-    match exchange {
-        Some(exchange) => exchange.next().await,
+async fn next_of(router: &mut Option<&mut DatagramRouter>) -> Forwarded {
+    match router {
+        Some(router) => router.next().await,
         None => pending().await,
     }
 }

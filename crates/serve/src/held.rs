@@ -29,7 +29,7 @@ struct Counter {
 
 /// The bytes of one holder, which are given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct MemoryReservation {
     counter: HeldBytes,
     bytes: usize,
 }
@@ -66,8 +66,8 @@ impl HeldBytes {
     }
 
     /// A holder that holds nothing yet.
-    pub(crate) fn holder(&self) -> Held {
-        Held {
+    pub(crate) fn holder(&self) -> MemoryReservation {
+        MemoryReservation {
             counter: self.clone(),
             bytes: 0,
         }
@@ -90,7 +90,7 @@ impl HeldBytes {
     }
 }
 
-impl Held {
+impl MemoryReservation {
     /// Says how many bytes are held now.
     pub(crate) fn set(&mut self, bytes: usize) {
         self.counter.replace(self.bytes, bytes);
@@ -103,7 +103,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for MemoryReservation {
     fn drop(&mut self) {
         self.set(0);
     }

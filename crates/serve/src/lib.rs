@@ -212,7 +212,7 @@ pub use challenges::{Challenges, InvalidChallenge};
 pub use client_auth::{ClientAuth, ClientCertificate};
 pub use congestion::CongestionInUse;
 pub use embed::{
-    App, ByPeer, ByRequest, Circumstances, EarlyHints, EarlyHintsError, PerPeer, Serve,
+    App, ByPeer, ByRequest, EarlyHints, EarlyHintsError, PerPeer, RequestContext, Serve,
     ServeFuture, WithGracefulShutdown, serve,
 };
 pub use error::Error;

@@ -310,7 +310,7 @@ fn accepting(mut tcp: Vec<TcpListener>, request: &Request) -> (Option<Dispatcher
     }
     let listener = tcp.pop().expect("one listener is bound for all workers");
     let (dispatcher, queues) = Dispatcher::new(listener, request.workers);
-    let handed = queues.into_iter().map(Accepting::Handed).collect();
+    let handed = queues.into_iter().map(Accepting::FromDispatcher).collect();
     (Some(dispatcher), handed)
 }
 
@@ -481,7 +481,7 @@ mod tests {
         assert!(listeners.dispatchers.len() == 1);
         assert_eq!(listeners.workers.len(), 2);
         for sockets in &listeners.workers {
-            assert!(matches!(sockets.tcp[0], Accepting::Handed(_)));
+            assert!(matches!(sockets.tcp[0], Accepting::FromDispatcher(_)));
             let udp = sockets.udp[0].as_ref().unwrap();
             assert_eq!(udp.local_addr().unwrap(), address);
         }

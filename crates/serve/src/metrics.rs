@@ -12,7 +12,9 @@ use crate::request::log::AccessLog;
 use crate::request::service::Service;
 use crate::selection::{HostIndex, Selection, SelectionLog};
 use crate::{Certificates, reload};
-use altway_select::{BeaconCounts, ClassSummary, ClassTiming, ClientClass, Explanation, Moment};
+use altway_select::{
+    BeaconCounts, ClassSummary, ClassTiming, ClientClass, DecisionRequest, Explanation,
+};
 use altway_select::{Offer, Transport, UnixTime};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -197,7 +199,7 @@ impl Monitor {
         };
         let snapshot = self.service.current.get();
         let host = snapshot.hosts.find(host.map(str::as_bytes));
-        let moment = Moment::new(now, Transport::Tcp);
+        let moment = DecisionRequest::new(now, Transport::Tcp);
         selection.explain(address, class, host, &moment)
     }
 

@@ -16,12 +16,13 @@ use crate::request::beacon::Reporter;
 use crate::{BoxError, Certificates, Error, HostPolicy, Options, Policy};
 use altway_select::{
     BeaconCounts, BeaconReport, ClassSummary, ClassTiming, Client, ClientClass, Config, Congestion,
-    Decision, Explanation, Hints, LoggedBeacon, LoggedProtocol, Model, Moment, Observation, Page,
-    Secret, SelectionEntry, Selector, Surface, TooManyBeacons, Transport, UnixTime,
+    Decision, DecisionRequest, Explanation, Hints, LoggedBeacon, LoggedProtocol, Model,
+    Observation, Page, Secret, SelectionEntry, Selector, Surface, TooManyBeacons, Transport,
+    UnixTime,
 };
 use altway_units::Ratio;
 pub(crate) use hosts::{HostIndex, HostNames};
-use hosts::{Hosts, Named};
+use hosts::{HostPolicyEntry, Hosts};
 pub use log::SelectionLog;
 use state::StateFolder;
 use std::net::IpAddr;
@@ -100,7 +101,7 @@ impl Selection {
     /// The names of these certificates, each with a host to decide for.
     pub(crate) fn certificate_names(&self, certificates: &Certificates) -> HostNames {
         let names: Vec<_> = certificates.dns_names().collect();
-        let named = names.iter().map(|name| Named {
+        let named = names.iter().map(|name| HostPolicyEntry {
             name,
             policy: None,
             beacon: self.beacon,
@@ -132,7 +133,7 @@ impl Selection {
                 }
             };
             let policy = model.map(|model| (policy.to_string(), model));
-            named.push(Named {
+            named.push(HostPolicyEntry {
                 name,
                 policy,
                 beacon: *beacon,
@@ -159,7 +160,12 @@ impl Selection {
         self.hosts.get(host).name()
     }
 
-    pub(crate) fn decide(&self, client: &Client, host: HostIndex, moment: &Moment) -> Decision {
+    pub(crate) fn decide(
+        &self,
+        client: &Client,
+        host: HostIndex,
+        moment: &DecisionRequest,
+    ) -> Decision {
         self.selector.decide(client, self.hosts.get(host), moment)
     }
 
@@ -188,7 +194,7 @@ impl Selection {
         (host, protocol): (HostIndex, LoggedProtocol),
         page: Option<&Page>,
         decision: &Decision,
-        moment: &Moment,
+        moment: &DecisionRequest,
     ) {
         if let Some(log) = &self.log {
             let host = self.hosts.get(host);
@@ -219,9 +225,9 @@ impl Selection {
             .beacon(&from.client, transport, report, page, now)?;
         if let (Some(log), Some(decision)) = (&self.log, &from.decision) {
             let host = self.hosts.get(from.host);
-            let moment = Moment {
+            let moment = DecisionRequest {
                 min_rtt: from.min_rtt,
-                ..Moment::new(now, transport)
+                ..DecisionRequest::new(now, transport)
             };
             let evidence = self.selector.evidence(&from.client, host, &moment);
             let whom = (now, from.client.key(), from.client.class());
@@ -249,7 +255,7 @@ impl Selection {
         address: IpAddr,
         class: Option<ClientClass>,
         host: HostIndex,
-        moment: &Moment,
+        moment: &DecisionRequest,
     ) -> Vec<Explanation> {
         let host = self.hosts.get(host);
         let client = self.selector.client(address, &Hints::default());

@@ -10,8 +10,8 @@ use crate::metrics::{Monitor, ServerCounters};
 use crate::options::{Congestion, EarlyDataFor, Options, Security};
 use crate::reload::InUse;
 use crate::request::content::{Content, Current};
+use crate::request::listener_policy::ListenerPolicy;
 use crate::request::service::Service;
-use crate::request::terms::Terms;
 use crate::restarts::Restarts;
 use crate::selection::state::SAVE_INTERVAL;
 use crate::selection::{HostNames, Selection};
@@ -43,7 +43,7 @@ pub struct Server {
     congestion: CongestionInUse,
     listeners: Listeners,
     /// Places of HTTP/3: for each worker one at each address.
-    places: Vec<Vec<h3::Place>>,
+    worker_slots: Vec<Vec<h3::WorkerSlot>>,
     setup: Arc<Setup>,
     certificates: Option<InUse>,
     ticket_keys: Option<ticket_keys::InUse>,
@@ -96,7 +96,8 @@ impl Server {
         };
         service.current.replace_asked_names(asked_names);
         let setup = Arc::new(setup(options, &congestion, service, tls.as_ref(), &start));
-        let (places, inboxes) = h3::places(&start.bound, request.workers, &routes(options, &start));
+        let (worker_slots, inboxes) =
+            h3::worker_slots(&start.bound, request.workers, &routes(options, &start));
         let shared = Arc::clone(&setup);
         let copies = start.bound.try_clone().map_err(Error::Worker)?;
         start.confirm()?;
@@ -104,7 +105,7 @@ impl Server {
             address,
             further,
             congestion,
-            places,
+            worker_slots,
             setup,
             ticket_keys: tls.as_ref().and_then(|tls| tls.ticket_keys.clone()),
             certificates: tls.map(|tls| tls.certificates),
@@ -117,7 +118,7 @@ impl Server {
                 spread: request.spread,
                 server_id: options.server_id,
                 generation: start.generation,
-                formers: start.formers,
+                predecessors: start.predecessors,
                 secrets: start.secrets,
                 inboxes,
             }),
@@ -192,16 +193,18 @@ impl Server {
             let give = |stop| handover.run(stop, served);
             Threads::one(Thread::spawn("takeover".into(), stop, give))
         });
-        let workers = workers.into_iter().zip(self.places).enumerate();
+        let workers = workers.into_iter().zip(self.worker_slots).enumerate();
         let mut threads: Vec<_> = workers
-            .map(|(index, (sockets, places))| worker(index, sockets, places, &self.setup, stop))
+            .map(|(index, (sockets, worker_slots))| {
+                worker(index, sockets, worker_slots, &self.setup, stop)
+            })
             .collect();
         let acceptors = dispatchers.into_iter().map(|dispatcher| {
             let accept = |stop| dispatcher.run(stop);
             Thread::spawn("acceptor".into(), stop, accept)
         });
         threads.extend(acceptors);
-        let saving = keeper(&self.setup, stop);
+        let saving = spawn_state_saver(&self.setup, stop);
         threads::wait_for(stop);
         let stopped = Instant::now();
         let grace = self.setup.grace;
@@ -271,7 +274,7 @@ fn selection(options: &Options, congestion: &CongestionInUse) -> Result<Option<S
 
 /// Writes what is known of clients now and then, on a thread of its own: disks may be slow. Ends when what is
 /// returned is dropped, or with the process.
-fn keeper(setup: &Arc<Setup>, stop: &StopSignal) -> Option<mpsc::Sender<()>> {
+fn spawn_state_saver(setup: &Arc<Setup>, stop: &StopSignal) -> Option<mpsc::Sender<()>> {
     setup.service.selection().filter(|it| it.is_kept())?;
     let (setup, (sender, ended)) = (Arc::clone(setup), mpsc::channel());
     let saving = move |_| {
@@ -364,14 +367,14 @@ fn check_listeners(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// The terms at each address, the main one first.
+/// The policy at each address, the main one first.
 fn listeners(options: &Options, tls: Option<&Tls>, bound: &Bound) -> Vec<ListenerConfig> {
     let redirect = options.alt_svc_port.unwrap_or(bound.address.port());
     let main = ListenerConfig {
         tls: tls.map(|tls| Arc::clone(&tls.tcp)),
         scheme: options.security.scheme(),
         protocols: options.protocols,
-        terms: Terms {
+        listener_policy: ListenerPolicy {
             is_secure: options.security.scheme() == Scheme::Https,
             port: bound.address.port(),
             http3: has_http3(options).then_some(redirect),
@@ -390,7 +393,7 @@ fn listeners(options: &Options, tls: Option<&Tls>, bound: &Bound) -> Vec<Listene
                 .map(|tls| tls.over_tcp(listener.protocols)),
             scheme: kind.scheme(),
             protocols: listener.protocols,
-            terms: Terms {
+            listener_policy: ListenerPolicy {
                 is_secure: kind.scheme() == Scheme::Https,
                 port: bound_further.address.port(),
                 http3: listener.has_http3().then_some(port),
@@ -406,7 +409,7 @@ fn routes(options: &Options, start: &Start) -> h3::Routes {
         steering: options.steering,
         server: options.server_id,
         generation: start.generation,
-        formers: start.formers.clone(),
+        predecessors: start.predecessors.clone(),
         can_be_taken_over: start.socket.is_some(),
     }
 }
@@ -451,11 +454,11 @@ fn udp_group(sockets: &[Sockets]) -> Result<Vec<UdpSocket>, Error> {
 fn worker(
     index: usize,
     sockets: Sockets,
-    places: Vec<h3::Place>,
+    worker_slots: Vec<h3::WorkerSlot>,
     setup: &Arc<Setup>,
     stop: &StopSignal,
 ) -> Result<Thread, Error> {
     let setup = Arc::clone(setup);
-    let serve = move |stop| supervise::serve(&setup, sockets, places, &stop);
+    let serve = move |stop| supervise::serve(&setup, sockets, worker_slots, &stop);
     Thread::spawn(format!("worker-{index}"), stop, serve)
 }

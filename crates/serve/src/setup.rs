@@ -5,9 +5,9 @@ use crate::clients::Clients;
 use crate::files::FileCache;
 use crate::held::HeldBytes;
 use crate::limits::Limits;
+use crate::request::listener_policy::ListenerPolicy;
 use crate::request::requests::Responder;
 use crate::request::service::Service;
-use crate::request::terms::Terms;
 use crate::restarts::Restarts;
 use crate::sys;
 use altway_message::Scheme;
@@ -21,7 +21,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Setup {
     pub(crate) service: Arc<Service>,
-    /// The terms of the server's addresses, the main one first.
+    /// The policy of the server's addresses, the main one first.
     pub(crate) listeners: Vec<ListenerConfig>,
     /// The networks whose connections begin with a header of the PROXY protocol.
     pub(crate) proxies: Vec<Network>,
@@ -42,19 +42,19 @@ pub(crate) struct ListenerConfig {
     /// The scheme of what its connections carry; those of QUIC carry `https`.
     pub(crate) scheme: Scheme,
     pub(crate) protocols: Protocols,
-    pub(crate) terms: Terms,
+    pub(crate) listener_policy: ListenerPolicy,
 }
 
 /// The memory that all connections of a worker share.
 #[derive(Clone)]
-pub(crate) struct Memory {
+pub(crate) struct WorkerMemory {
     pub(crate) files: Rc<RefCell<FileCache>>,
     pub(crate) responder: Rc<Responder>,
     /// Everybody's share of what connections hold, and of everything else.
     pub(crate) clients: Clients,
 }
 
-impl Memory {
+impl WorkerMemory {
     pub(crate) fn new(setup: &Arc<Setup>) -> Self {
         let limits = &setup.limits;
         let cached = usize::try_from(limits.max_cached_bytes).unwrap_or(usize::MAX);

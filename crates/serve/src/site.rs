@@ -1,6 +1,6 @@
 //! Sites that a server serves: the files of a directory, or a service of the embedder.
 
-use crate::embed::{App, Circumstances};
+use crate::embed::{App, RequestContext};
 use crate::request::body::Body;
 use crate::request::handler::{
     BoxError, Handler, Pending, PerThread, Responder, Responding, Tower,
@@ -125,7 +125,7 @@ impl Handler for Nothing {
     fn call(
         &self,
         _: Request<RequestBody>,
-        _: Circumstances,
+        _: RequestContext,
     ) -> Pending<Result<Response<Body>, BoxError>> {
         Box::pin(ready(Ok(files::page(StatusCode::NOT_FOUND))))
     }

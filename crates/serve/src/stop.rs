@@ -39,7 +39,7 @@ struct State {
     /// it.
     held: bool,
     /// True once that process has ended, and this one is past going on in its place.
-    stranded: bool,
+    sockets_lost: bool,
 }
 
 /// The server's end of a [`stop_channel`].
@@ -59,14 +59,14 @@ impl StopSignal {
     }
 
     /// Returns when datagrams of QUIC connections can reach this process no more.
-    pub(crate) async fn stranded(&mut self) {
-        self.until(|state| state.stranded).await;
+    pub(crate) async fn sockets_lost(&mut self) {
+        self.until(|state| state.sockets_lost).await;
     }
 
     /// Keeps all threads from taking anything in, and returns when they have ceased. They go on
     /// when the value that it returns is dropped, or this future before its end.
-    pub(crate) async fn hold(&self) -> Held {
-        let mut held = Held {
+    pub(crate) async fn hold(&self) -> AcceptPause {
+        let mut held = AcceptPause {
             signal: self.clone(),
             lock: None,
         };
@@ -86,8 +86,8 @@ impl StopSignal {
     }
 
     /// A thread's leave to take in what comes, which it has from the beginning.
-    pub(crate) fn intake(&self) -> Intake {
-        Intake {
+    pub(crate) fn accept_permit(&self) -> AcceptPermit {
+        AcceptPermit {
             signal: self.clone(),
             leave: self.leave(),
         }
@@ -99,8 +99,8 @@ impl StopSignal {
     }
 
     /// Tells that the process which takes in what comes has ended.
-    pub(crate) fn strand(&self) {
-        self.sender.send_modify(|state| state.stranded = true);
+    pub(crate) fn mark_sockets_lost(&self) {
+        self.sender.send_modify(|state| state.sockets_lost = true);
     }
 
     async fn until(&mut self, is_so: impl FnMut(&State) -> bool) {
@@ -115,12 +115,12 @@ impl StopSignal {
 
 /// A thread's leave to take in what comes to its sockets.
 #[derive(Debug)]
-pub(crate) struct Intake {
+pub(crate) struct AcceptPermit {
     signal: StopSignal,
     leave: Option<OwnedRwLockReadGuard<()>>,
 }
 
-impl Intake {
+impl AcceptPermit {
     /// Returns true if new connections are to be taken in. Stays the same until
     /// [`changed`](Self::changed) returns.
     pub(crate) fn is_open(&self) -> bool {
@@ -141,13 +141,13 @@ impl Intake {
 
 /// A guard as long as which nothing is taken in.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct AcceptPause {
     signal: StopSignal,
     /// `None` while threads are still to cease.
     lock: Option<OwnedRwLockWriteGuard<()>>,
 }
 
-impl Drop for Held {
+impl Drop for AcceptPause {
     fn drop(&mut self) {
         // First, so that whoever learns of it has leave at once.
         self.lock = None;
@@ -163,23 +163,23 @@ mod tests {
     #[tokio::test]
     async fn a_hold_waits_for_all_who_take_in_and_lets_them_go_on_at_its_end() {
         let (_handle, signal) = stop_channel();
-        let mut intakes = [signal.intake(), signal.intake()];
+        let mut intakes = [signal.accept_permit(), signal.accept_permit()];
         let mut hold = Box::pin(signal.hold());
         assert!(hold.as_mut().now_or_never().is_none());
-        for intake in &mut intakes {
+        for accept_permit in &mut intakes {
             assert!(hold.as_mut().now_or_never().is_none());
-            intake.changed().await;
-            assert!(!intake.is_open());
+            accept_permit.changed().await;
+            assert!(!accept_permit.is_open());
         }
         let held = hold.await;
         assert!(signal.is_handed_over());
-        for intake in &mut intakes {
-            assert!(intake.changed().now_or_never().is_none());
+        for accept_permit in &mut intakes {
+            assert!(accept_permit.changed().now_or_never().is_none());
         }
         drop(held);
-        for intake in &mut intakes {
-            intake.changed().await;
-            assert!(intake.is_open());
+        for accept_permit in &mut intakes {
+            accept_permit.changed().await;
+            assert!(accept_permit.is_open());
         }
         assert!(!signal.is_handed_over());
     }
@@ -187,7 +187,7 @@ mod tests {
     #[tokio::test]
     async fn a_hold_that_is_given_up_changes_nothing() {
         let (_handle, signal) = stop_channel();
-        let (mut quick, slow) = (signal.intake(), signal.intake());
+        let (mut quick, slow) = (signal.accept_permit(), signal.accept_permit());
         let mut hold = Box::pin(signal.hold());
         assert!(hold.as_mut().now_or_never().is_none());
         quick.changed().await;
@@ -200,10 +200,10 @@ mod tests {
     #[tokio::test]
     async fn a_stop_wakes_those_who_wait_and_closes_nothing() {
         let (handle, signal) = stop_channel();
-        let mut intake = signal.intake();
+        let mut accept_permit = signal.accept_permit();
         handle.stop();
-        intake.changed().await;
-        assert!(intake.is_open(), "what is on its way still comes in");
+        accept_permit.changed().await;
+        assert!(accept_permit.is_open(), "what is on its way still comes in");
         assert!(signal.is_requested() && !signal.is_handed_over());
     }
 }

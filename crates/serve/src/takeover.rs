@@ -6,15 +6,15 @@
 //! 1. says hello, and gets an offer: all sockets (that at the path included), which process of how
 //!    many in a row it would be, and the [`Secrets`] that clients have to find again;
 //! 2. compares it with its own options, and says that it is ready once nothing can fail any more;
-//! 3. is told that the sockets are its own, when no thread of the former one takes anything in.
+//! 3. is told that the sockets are its own, when no thread of its predecessor takes anything in.
 //!
 //! Connections that came meanwhile wait in the sockets' queues, so that none is refused, and each
-//! belongs to one process. The former one goes on with those that it has, as if nothing had happened,
-//! for [`SETTLE`]; then it stops as always, and lets requests end for its grace. Datagrams of its QUIC
+//! belongs to one process. The predecessor goes on with those that it has, as if nothing had happened,
+//! for [`HANDOVER_GRACE`]; then it stops as always, and lets requests end for its grace. Datagrams of its QUIC
 //! connections are passed to it by the new one (`h3::relay`).
 //!
-//! Whatever fails up to the third step, the former server notices it by the end of the connection,
-//! and serves on. The same when the new process ends in the time of [`SETTLE`]: a new version that
+//! Whatever fails up to the third step, the predecessor notices it by the end of the connection,
+//! and serves on. The same when the new process ends in the time of [`HANDOVER_GRACE`]: a new version that
 //! falls over its first requests is no outage.
 //!
 //! - [`successor`]: the new process's side; [`predecessor`]: the running one's.
@@ -42,11 +42,11 @@ use std::time::Duration;
 
 /// Time for which a server that was replaced goes on as before: connections that had just begun have
 /// made their first request by then, over round trips of half a second and a lost packet.
-const SETTLE: Duration = Duration::from_secs(2);
+const HANDOVER_GRACE: Duration = Duration::from_secs(2);
 
 /// Processes before this one that may still end their connections. One more, and a takeover is
 /// refused until one of them has ended: each holds memory, and a number in connection IDs.
-const MAX_FORMERS: usize = 3;
+const MAX_PREDECESSORS: usize = 3;
 
 /// Keys on which a server's clients rely, whichever process answers. Passed from one process to the next
 /// over the owner's socket, and nowhere else.

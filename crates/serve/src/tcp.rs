@@ -2,7 +2,7 @@
 //! [`h2`] or, for HTTP/1.1, to hyper, which no other module knows.
 //!
 //! Answers hyper gives by itself carry none of our fields: 400 for what is no HTTP/1.1. Heads that are too large or too slow
-//! are answered without it ([`unheard`]).
+//! are answered without it ([`rejected_head`]).
 
 mod acceptor;
 mod answer;
@@ -10,20 +10,20 @@ mod delivery;
 mod drain;
 mod gate;
 mod h2;
-mod introduced;
 mod measured;
-mod pace;
 mod preface;
+mod proxy_protocol;
+mod rejected_head;
 mod socket;
 mod tunnel;
+mod turn_budget;
 mod turns;
-mod unheard;
 mod write_ahead;
 
 use crate::RequestBody;
 use crate::challenges;
 use crate::client_auth::{Presented, begin_handshake};
-use crate::clients::{Admitted, Clients, Transport};
+use crate::clients::{AdmittedConnection, Clients, Transport};
 use crate::incidents::Incident;
 use crate::request::body::Body;
 use crate::request::log::Protocol;
@@ -41,9 +41,8 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{HttpService, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use introduced::Ends;
-use measured::{Measured, TcpPathSampler};
-use pace::Pace;
+use measured::{MeasuredBody, TcpPathSampler};
+use proxy_protocol::ConnectionAddresses;
 use socket::{Activity, Socket};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::convert::Infallible;
@@ -60,6 +59,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tunnel::Relay;
+use turn_budget::TurnBudget;
 use turns::Turns;
 use write_ahead::{Buffering, Counting, KERNEL_UNSENT_BYTES, TLS_BUFFER_BYTES, WriteAhead};
 
@@ -67,10 +67,10 @@ use write_ahead::{Buffering, Counting, KERNEL_UNSENT_BYTES, TLS_BUFFER_BYTES, Wr
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 
 /// Time that a connection that was asked to end may stay silent before it is dropped.
-const LINGER: Duration = Duration::from_secs(5);
+const DRAIN_IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Time that a connection may stay silent that has to make room for others.
-const EVICTED_LINGER: Duration = Duration::from_millis(500);
+const EVICTION_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// State that every connection of a worker uses.
 struct Context {
@@ -94,7 +94,7 @@ struct Client {
     /// The address of this server that it has come to.
     local: Option<SocketAddr>,
     stream: Rc<TcpStream>,
-    admitted: Rc<Admitted>,
+    admitted: Rc<AdmittedConnection>,
     probe: Rc<TcpPathSampler>,
     /// Name and certificates that it has shown in its handshake, where clients are asked for certificates.
     presented: OnceCell<Rc<Presented>>,
@@ -117,7 +117,7 @@ impl Context {
         self: Rc<Self>,
         stream: TcpStream,
         peer: SocketAddr,
-        admitted: Rc<Admitted>,
+        admitted: Rc<AdmittedConnection>,
         stop: StopSignal,
     ) {
         // In boxes what comes before the conversation: a task has room for all of its future as long as it lives.
@@ -126,7 +126,7 @@ impl Context {
             return;
         };
         let (client, probe) = (known.address.ip(), Rc::clone(&known.probe));
-        if let Err(error) = self.converse(known, stop).await {
+        if let Err(error) = self.serve_stream(known, stop).await {
             // What is no HTTP/1.1, or too large, hyper answers by itself.
             let refused = error.downcast_ref::<hyper::Error>();
             if let Some(refused) = refused.filter(|error| error.is_parse()) {
@@ -149,7 +149,7 @@ impl Context {
         &self,
         stream: TcpStream,
         peer: SocketAddr,
-        admitted: Rc<Admitted>,
+        admitted: Rc<AdmittedConnection>,
         stop: StopSignal,
     ) -> Option<Box<Client>> {
         let plain = |it: SocketAddr| SocketAddr::new(it.ip().to_canonical(), it.port());
@@ -161,9 +161,9 @@ impl Context {
         }
         let is_relayed = self.setup.proxies.iter().any(|it| it.contains(client));
         let local = stream.local_addr().ok().map(plain);
-        let ends = Ends { peer, local };
-        let (Ends { peer, local }, admitted) = match is_relayed {
-            true => self.introduced(&stream, ends, admitted, stop).await?,
+        let ends = ConnectionAddresses { peer, local };
+        let (ConnectionAddresses { peer, local }, admitted) = match is_relayed {
+            true => self.proxy_protocol(&stream, ends, admitted, stop).await?,
             false => (ends, admitted),
         };
         let stream = Rc::new(stream);
@@ -180,17 +180,17 @@ impl Context {
 
     /// The ends of the connection that a proxy names, and the client's place in the table of clients; `None` ends the
     /// connection.
-    async fn introduced(
+    async fn proxy_protocol(
         &self,
         stream: &TcpStream,
-        proxy: Ends,
-        admitted: Rc<Admitted>,
+        proxy: ConnectionAddresses,
+        admitted: Rc<AdmittedConnection>,
         mut stop: StopSignal,
-    ) -> Option<(Ends, Rc<Admitted>)> {
+    ) -> Option<(ConnectionAddresses, Rc<AdmittedConnection>)> {
         let limit = self.setup.limits.handshake_timeout;
         let read = tokio::select! {
             biased;
-            read = timeout(limit, introduced::read(stream)) => read,
+            read = timeout(limit, proxy_protocol::read(stream)) => read,
             () = admitted.evicted() => return None,
             () = stop.requested() => return None,
         };
@@ -213,9 +213,9 @@ impl Context {
         }
     }
 
-    async fn converse(&self, client: Box<Client>, stop: StopSignal) -> Result<(), Failure> {
+    async fn serve_stream(&self, client: Box<Client>, stop: StopSignal) -> Result<(), Failure> {
         let begun = match &self.tls {
-            Some(tls) => Box::pin(self.greet(tls, &client)).await?,
+            Some(tls) => Box::pin(self.tls_handshake(tls, &client)).await?,
             None => Box::pin(self.begin_in_clear(&client)).await?,
         };
         match begun {
@@ -260,7 +260,11 @@ impl Context {
     }
 
     /// A handshake of TLS, and what the client has shown in it; `None` where there is nothing to converse about.
-    async fn greet(&self, tls: &TlsAcceptor, client: &Client) -> Result<Option<Begun>, Failure> {
+    async fn tls_handshake(
+        &self,
+        tls: &TlsAcceptor,
+        client: &Client,
+    ) -> Result<Option<Begun>, Failure> {
         let activity = self.activity();
         let socket = Socket::new(Rc::clone(&client.stream), Vec::new(), activity.clone());
         begin_handshake();
@@ -330,7 +334,7 @@ impl Context {
             peer: client.address,
             local: client.local,
             admitted: Rc::clone(&client.admitted),
-            terms: self.listener.terms,
+            listener_policy: self.listener.listener_policy,
             presented: client.presented.get().cloned(),
             probe: Rc::clone(&client.probe),
             stream: Rc::clone(&client.stream),
@@ -348,7 +352,7 @@ impl Context {
     ) -> Result<(), Failure> {
         let unread = Arc::default();
         let requests = Rc::new(RefCell::new(self.requests(client)));
-        let served = self.converse_http1(stream, client, activity, &unread, &requests, stop);
+        let served = self.serve_http1(stream, client, activity, &unread, &requests, stop);
         let served = served.await;
         requests.borrow_mut().ended(|| client.probe.counters());
         // Whatever hyper refuses to read on in, a request's body or what is no HTTP, lies there unread.
@@ -365,20 +369,20 @@ impl Context {
     fn requests(&self, client: &Client) -> Requests<Infallible> {
         let (responder, admitted) = (Rc::clone(&self.responder), Rc::clone(&client.admitted));
         let began = client.probe.began;
-        let terms = self.listener.terms;
+        let listener_policy = self.listener.listener_policy;
         Requests::new(
             responder,
             Protocol::Http1,
             client.address,
             admitted,
             began,
-            terms,
+            listener_policy,
         )
         .presented(client.presented.get().cloned())
         .reached(client.local)
     }
 
-    async fn converse_http1(
+    async fn serve_http1(
         &self,
         stream: impl AsyncRead + AsyncWrite + Buffering + Unpin + 'static,
         client: &Client,
@@ -387,7 +391,7 @@ impl Context {
         requests: &Rc<RefCell<Requests<Infallible>>>,
         stop: StopSignal,
     ) -> Result<(), Failure> {
-        let pace = &Pace::default();
+        let turn_budget = &TurnBudget::default();
         client.probe.limit_unsent(KERNEL_UNSENT_BYTES);
         let ahead = WriteAhead::new(&client.admitted.held());
         let gate = Gate::new(self.listener.scheme, &client.admitted.held());
@@ -415,10 +419,10 @@ impl Context {
             let (ahead, gate) = (ahead.clone(), gate.clone());
             let turns = Rc::clone(&self.file_turns);
             async move {
-                pace.keep().await;
-                let precede = |status, fields: &HeaderMap| gate.precede(status, fields);
-                let mut response = finished(answer, &requests, precede).await;
-                gate.overtake();
+                turn_budget.keep().await;
+                let queue_interim = |status, fields: &HeaderMap| gate.queue_interim(status, fields);
+                let mut response = finished(answer, &requests, queue_interim).await;
+                gate.discard_interim();
                 if response.status() == StatusCode::SWITCHING_PROTOCOLS {
                     let outgoing = std::mem::replace(response.body_mut(), Body::empty());
                     opened.set(incoming.map(|incoming| (incoming, outgoing)));
@@ -428,25 +432,30 @@ impl Context {
                     response.headers_mut().insert(CONNECTION, close);
                 }
                 ahead.begin();
-                let measured =
-                    |body| Measured::new(body, activity, admitted, ahead, turns, probe, requests);
+                let measured = |body| {
+                    MeasuredBody::new(body, activity, admitted, ahead, turns, probe, requests)
+                };
                 Ok::<_, Infallible>(response.map(measured))
             }
         });
         let mut connection = self.http1.serve_connection(TokioIo::new(stream), service);
-        let driven = self.drive_http1(&mut connection, (pace, last), client, activity, stop);
+        let driven = self.drive_http1(&mut connection, (turn_budget, last), client, activity, stop);
         let driven = driven.await;
         self.turns.step().await;
         if let Err(failure) = driven {
             let failed = failure.downcast_ref::<hyper::Error>();
             let is_late = failed.is_some_and(hyper::Error::is_timeout);
             // What is being answered ends as it is: nothing may look like a part of it.
-            let unheard = gate.unheard(is_late).filter(|_| !activity.is_engaged());
-            if let Some((status, incident)) = unheard {
-                let response = requests.borrow_mut().unheard(status, incident, Now::read());
+            let rejected_head = gate
+                .rejected_head(is_late)
+                .filter(|_| !activity.is_engaged());
+            if let Some((status, incident)) = rejected_head {
+                let response = requests
+                    .borrow_mut()
+                    .rejected_head(status, incident, Now::read());
                 let stream = connection.into_parts().io.into_inner();
                 // In boxes what few connections come to: each would have room for it all its life.
-                let _ = Box::pin(unheard::send(stream, response)).await;
+                let _ = Box::pin(rejected_head::send(stream, response)).await;
             }
             return Err(failure);
         }
@@ -464,14 +473,14 @@ impl Context {
     async fn drive_http1<I, S>(
         &self,
         connection: &mut http1::Connection<I, S>,
-        (pace, last): (&Pace, &Cell<bool>),
+        (turn_budget, last): (&TurnBudget, &Cell<bool>),
         client: &Client,
         activity: &Activity,
         mut stop: StopSignal,
     ) -> Result<(), Failure>
     where
         I: hyper::rt::Read + hyper::rt::Write + Unpin + 'static,
-        S: HttpService<Incoming, ResBody = Measured> + Unpin,
+        S: HttpService<Incoming, ResBody = MeasuredBody> + Unpin,
         S::Error: Into<Failure>,
     {
         let mut connection = Pin::new(connection);
@@ -480,8 +489,8 @@ impl Context {
         let (idle, (stalled, _)) = (limits.idle_timeout, limits.least_progress());
         tokio::select! {
             biased; // What was asked before the stop is answered.
-            end = pace.turns(connection.as_mut()) => return Ok(end?),
-            () = activity.lull(idle, stalled) => {
+            end = turn_budget.turns(connection.as_mut()) => return Ok(end?),
+            () = activity.until_idle(idle, stalled) => {
                 if activity.is_engaged() {
                     self.record(client, Incident::SlowClient);
                     // The kernel would keep for minutes what the client doesn't read.
@@ -496,14 +505,18 @@ impl Context {
             // Closed now, it would lose the request that may be on its way to us.
             last.set(true);
             tokio::select! {
-                end = pace.turns(connection.as_mut()) => return Ok(end?),
-                () = activity.lull(LINGER, stalled) => {}
+                end = turn_budget.turns(connection.as_mut()) => return Ok(end?),
+                () = activity.until_idle(DRAIN_IDLE_TIMEOUT, stalled) => {}
             }
         }
         connection.as_mut().graceful_shutdown();
-        let linger = if evicted { EVICTED_LINGER } else { LINGER };
+        let linger = if evicted {
+            EVICTION_TIMEOUT
+        } else {
+            DRAIN_IDLE_TIMEOUT
+        };
         tokio::select! {
-            end = pace.turns(connection) => Ok(end?),
+            end = turn_budget.turns(connection) => Ok(end?),
             () = activity.silence(linger) => Ok(()),
         }
     }

@@ -5,7 +5,7 @@ use crate::listen::Sockets;
 use crate::metrics::WorkerCounters;
 use crate::request::log::FLUSH_INTERVAL;
 use crate::request::service::Service;
-use crate::setup::{Memory, Setup};
+use crate::setup::{Setup, WorkerMemory};
 use crate::stop::StopSignal;
 use crate::{Error, h3, random, tcp};
 use futures_util::future::join_all;
@@ -42,7 +42,7 @@ impl<'a> Worker<'a> {
     pub(crate) fn start(
         setup: &Arc<Setup>,
         sockets: &'a mut Sockets,
-        places: &'a mut [h3::Place],
+        worker_slots: &'a mut [h3::WorkerSlot],
     ) -> Result<Self, Error> {
         random::seed()?;
         let runtime = Builder::new_current_thread()
@@ -51,9 +51,9 @@ impl<'a> Worker<'a> {
         let runtime = runtime.map_err(Error::Worker)?;
         // Sockets register with the event loop that is current.
         let guard = runtime.enter();
-        let memory = Memory::new(setup);
+        let memory = WorkerMemory::new(setup);
         let tcp = tcp::acceptors(setup, &mut sockets.tcp, &memory).map_err(Error::Worker)?;
-        let h3 = h3::drivers(setup, &sockets.udp, &memory, places)?;
+        let h3 = h3::drivers(setup, &sockets.udp, &memory, worker_slots)?;
         drop(guard);
         Ok(Self {
             runtime,

@@ -3,7 +3,7 @@
 
 use altway_select::{ModelKind, Surface};
 use altway_simulate::{
-    AlwaysH2, AlwaysH3, Clairvoyant, MONTH, Mix, Policy, Population, Region, Selected, run,
+    AlwaysH2, AlwaysH3, Clairvoyant, MONTH, Mix, Policy, Population, Region, SelectorPolicy, run,
 };
 
 fn main() {
@@ -26,7 +26,7 @@ fn main() {
 
 fn policies() -> Vec<(&'static str, Box<dyn Policy>)> {
     let selected = |model: ModelKind| -> Box<dyn Policy> {
-        Box::new(Selected::new(&model, Surface::embedded().clone()))
+        Box::new(SelectorPolicy::new(&model, Surface::embedded().clone()))
     };
     vec![
         ("h2", Box::new(AlwaysH2)),

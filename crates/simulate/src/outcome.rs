@@ -8,7 +8,7 @@ use std::fmt;
 const MIN_PAGES: u32 = 3;
 
 /// A page, as it was.
-pub(crate) struct Paid {
+pub(crate) struct PageCost {
     pub(crate) day: u32,
     pub(crate) client: u32,
     pub(crate) hostile: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Paid {
 
 /// A client's pages.
 #[derive(Debug, Clone, Copy, Default)]
-struct Account {
+struct ClientTally {
     pages: u32,
     /// Sum of ln(time / time over HTTP/2).
     harm: f64,
@@ -42,7 +42,7 @@ pub(crate) struct Tally {
     regrets: Vec<f32>,
     honest: (f64, u64),
     late: (f64, u64),
-    accounts: Vec<Account>,
+    accounts: Vec<ClientTally>,
     time: f64,
     best: f64,
     against_h2: f64,
@@ -86,7 +86,7 @@ impl Tally {
             regrets: Vec::new(),
             honest: (0.0, 0),
             late: (0.0, 0),
-            accounts: vec![Account::default(); clients],
+            accounts: vec![ClientTally::default(); clients],
             time: 0.0,
             best: 0.0,
             against_h2: 0.0,
@@ -96,7 +96,7 @@ impl Tally {
         }
     }
 
-    pub(crate) fn add(&mut self, paid: &Paid) {
+    pub(crate) fn add(&mut self, paid: &PageCost) {
         let best = if paid.blocked {
             paid.h2
         } else {
@@ -172,7 +172,7 @@ fn add(sum: &mut (f64, u64), value: f64) {
     *sum = (sum.0 + value, sum.1 + 1);
 }
 
-fn cost(paid: &Paid, http3: bool) -> f64 {
+fn cost(paid: &PageCost, http3: bool) -> f64 {
     processor_seconds(http3, !paid.warm, f64::from(paid.requests), paid.bytes)
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct Truth<'a> {
 
 /// A page that is complete, as the server sees it.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
+pub struct ObservedPage<'a> {
     /// The request that it began with.
     pub ask: Ask<'a>,
     /// The document and objects.
@@ -67,7 +67,7 @@ pub trait Policy {
     fn decide(&mut self, ask: &Ask<'_>) -> AltSvc;
 
     /// Learns from a page.
-    fn observe(&mut self, _seen: &Seen<'_>) {}
+    fn observe(&mut self, _seen: &ObservedPage<'_>) {}
 }
 
 /// HTTP/2 for all: no offer, and `clear` to who has one.

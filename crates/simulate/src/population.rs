@@ -156,7 +156,7 @@ pub(crate) struct Client {
 
 /// Properties that are drawn once.
 #[derive(Debug, Clone)]
-pub(crate) struct People {
+pub(crate) struct SampledPopulation {
     pub(crate) networks: Vec<Network>,
     pub(crate) clients: Vec<Client>,
 }
@@ -165,7 +165,7 @@ pub(crate) struct People {
 const NETWORKS: u64 = u64::MAX;
 const CLIENTS: u64 = u64::MAX - 1;
 
-impl People {
+impl SampledPopulation {
     pub(crate) fn new(population: &Population) -> Self {
         let clients = population.clients;
         let share = |share: f64, each: f64| (f64::from(clients) * share / each) as u32;

@@ -1,8 +1,8 @@
 //! A run: all pages of all days in their order, each answered by the policy.
 
-use crate::outcome::{Outcome, Paid, Tally};
-use crate::policy::{Ask, Policy, Seen, Truth};
-use crate::population::{Hostility, People, Population};
+use crate::outcome::{Outcome, PageCost, Tally};
+use crate::policy::{Ask, ObservedPage, Policy, Truth};
+use crate::population::{Hostility, Population, SampledPopulation};
 use crate::visit::{Load, Visit, fills, of_day};
 use altway_message::{AltSvc, AltSvcEntry};
 use std::time::Duration;
@@ -19,21 +19,21 @@ const TCP_BIAS: f64 = 0.02;
 
 /// Runs a population under a policy.
 pub fn run(population: &Population, policy: &mut dyn Policy) -> Outcome {
-    let people = People::new(population);
-    let mut world = World {
+    let sampled = SampledPopulation::new(population);
+    let mut simulation = Simulation {
         hostility: population.hostility,
-        entries: vec![AltSvcEntry::NONE; people.clients.len()],
+        entries: vec![AltSvcEntry::NONE; sampled.clients.len()],
         visits: 0,
-        tally: Tally::new(population, people.clients.len()),
+        tally: Tally::new(population, sampled.clients.len()),
     };
     for day in 0..population.days {
-        let visits = of_day(population, &people, day);
-        world.day(day, &visits, policy);
+        let visits = of_day(population, &sampled, day);
+        simulation.day(day, &visits, policy);
     }
-    world.tally.outcome()
+    simulation.tally.outcome()
 }
 
-struct World {
+struct Simulation {
     hostility: Hostility,
     /// Entries of each client, for the origin.
     entries: Vec<AltSvcEntry>,
@@ -43,7 +43,7 @@ struct World {
 }
 
 /// The way in which a page was loaded.
-struct Way {
+struct LoadedOver {
     over_h3: bool,
     /// True if it began over HTTP/3 where UDP doesn't get through.
     failed: bool,
@@ -51,7 +51,7 @@ struct Way {
     moved: bool,
 }
 
-impl World {
+impl Simulation {
     fn day(&mut self, day: u32, visits: &[Visit], policy: &mut dyn Policy) {
         let mut order: Vec<(f64, usize, usize)> = Vec::new();
         for (index, visit) in visits.iter().enumerate() {
@@ -108,7 +108,7 @@ impl World {
         let offered = matches!(field, AltSvc::Offer { .. }) && !over_h3;
         let moves = offered && !visit.blocked && !failed;
         let leaves = over_h3 && field == AltSvc::Clear;
-        let way = Way {
+        let way = LoadedOver {
             over_h3,
             failed,
             moved: moves || leaves,
@@ -121,7 +121,7 @@ impl World {
         if failed || (offered && visit.blocked) {
             entry.on_failure();
         }
-        let paid = Paid {
+        let cost = PageCost {
             day,
             client: visit.client,
             hostile: visit.hostile,
@@ -136,7 +136,7 @@ impl World {
             requests: load.page.count + 1,
             offer: matches!(field, AltSvc::Offer { max_age, .. } if max_age.as_secs() > 86_400),
         };
-        self.tally.add(&paid);
+        self.tally.add(&cost);
         policy.observe(&self.seen(visit, load, ask, &way, time, offered));
     }
 
@@ -159,10 +159,10 @@ impl World {
         visit: &Visit,
         load: &Load,
         ask: Ask<'a>,
-        way: &Way,
+        way: &LoadedOver,
         time: f64,
         offered: bool,
-    ) -> Seen<'a> {
+    ) -> ObservedPage<'a> {
         let path = &visit.path;
         let lies = |what: bool| visit.hostile && what;
         let client = if way.over_h3 {
@@ -192,7 +192,7 @@ impl World {
             (real * load.noise.partial).min(64.0 * 15e3 / ask.rtt.max(1e-3))
         };
         let throttled = way.over_h3 && lies(self.hostility.fake_rates);
-        Seen {
+        ObservedPage {
             ask,
             page: load.page,
             early: way.over_h3 && load.early,
@@ -209,7 +209,7 @@ impl World {
 }
 
 /// Seconds that the page really takes.
-fn time(visit: &Visit, load: &Load, way: &Way, offered: bool) -> f64 {
+fn time(visit: &Visit, load: &Load, way: &LoadedOver, offered: bool) -> f64 {
     let stays = visit.browser.stays() && !visit.quic_known;
     let time = match (way.over_h3, way.moved) {
         (true, false) => load.h3,

@@ -1,10 +1,10 @@
 //! The server's own selection as a simulated policy.
 
-use crate::policy::{Ask, Policy, Seen};
+use crate::policy::{Ask, ObservedPage, Policy};
 use altway_message::AltSvc;
 use altway_select::{
-    Bulk, Client, Config, Decision, Hints, Host, LoggedProtocol, ModelKind, Moment, Observation,
-    Page, Secret, SelectionEntry, Selector, Start, Surface, Transport, UnixTime,
+    Bulk, Client, Config, Decision, DecisionRequest, Hints, Host, LoggedProtocol, ModelKind,
+    Observation, Page, Secret, SelectionEntry, Selector, Start, Surface, Transport, UnixTime,
 };
 use altway_units::{Bandwidth, DataSize};
 use std::time::Duration;
@@ -17,7 +17,7 @@ const REMEMBERED: usize = 131_072;
 
 /// A selector that serves one host.
 #[derive(Debug)]
-pub struct Selected {
+pub struct SelectorPolicy {
     selector: Selector,
     host: Host,
     /// The decision for the page that is being loaded.
@@ -26,7 +26,7 @@ pub struct Selected {
     log: Option<Vec<SelectionEntry>>,
 }
 
-impl Selected {
+impl SelectorPolicy {
     /// A selector with the given model and surface that knows nobody.
     #[must_use]
     pub fn new(model: &ModelKind, surface: Surface) -> Self {
@@ -79,15 +79,15 @@ impl Selected {
     }
 }
 
-impl Policy for Selected {
+impl Policy for SelectorPolicy {
     fn decide(&mut self, ask: &Ask<'_>) -> AltSvc {
         let (client, now, transport) = (self.client(ask), time(ask.now), transport(ask));
         if !ask.warm {
             self.selector.connected(&client, transport, now);
         }
-        let moment = Moment {
+        let moment = DecisionRequest {
             min_rtt: Some(Duration::from_secs_f64(ask.rtt)),
-            ..Moment::new(now, transport)
+            ..DecisionRequest::new(now, transport)
         };
         let decision = self.selector.decide(&client, &self.host, &moment);
         self.decision = Some(decision);
@@ -101,7 +101,7 @@ impl Policy for Selected {
         }
     }
 
-    fn observe(&mut self, seen: &Seen<'_>) {
+    fn observe(&mut self, seen: &ObservedPage<'_>) {
         let ask = &seen.ask;
         let (client, now) = (self.client(ask), time(ask.now));
         if seen.arrived {
@@ -127,16 +127,16 @@ impl Policy for Selected {
     }
 }
 
-impl Selected {
+impl SelectorPolicy {
     /// Logs a page, or that its client was told something in its midst.
-    fn note(&mut self, client: &Client, seen: &Seen<'_>, page: Option<&Page>) {
+    fn note(&mut self, client: &Client, seen: &ObservedPage<'_>, page: Option<&Page>) {
         let (Some(decision), Some(log)) = (&self.decision, &mut self.log) else {
             return;
         };
         let ask = &seen.ask;
-        let moment = Moment {
+        let moment = DecisionRequest {
             min_rtt: Some(Duration::from_secs_f64(ask.rtt)),
-            ..Moment::new(time(ask.now), transport(ask))
+            ..DecisionRequest::new(time(ask.now), transport(ask))
         };
         let evidence = self.selector.evidence(client, &self.host, &moment);
         let whom = (moment.now, client.key(), client.class());
@@ -167,7 +167,7 @@ fn transport(ask: &Ask<'_>) -> Transport {
     }
 }
 
-fn bulk(seen: &Seen<'_>) -> Option<Bulk> {
+fn bulk(seen: &ObservedPage<'_>) -> Option<Bulk> {
     Some(Bulk {
         size: bytes(seen.page.bytes()),
         rate: Bandwidth::from_bps(seen.rate.max(1.0) as u64)?,
@@ -175,7 +175,7 @@ fn bulk(seen: &Seen<'_>) -> Option<Bulk> {
     })
 }
 
-fn page(seen: &Seen<'_>) -> Page {
+fn page(seen: &ObservedPage<'_>) -> Page {
     Page {
         first: bytes(seen.page.document),
         rest: bytes(seen.page.objects),

@@ -19,7 +19,7 @@ const LOSS_NUMERATOR: f64 = 4.926;
 const MIN_RTO: f64 = 0.2;
 
 /// Exponent of the soft minimum of link rate and loss-limited rate.
-const SOFTNESS: f64 = 2.873;
+const SOFT_MIN_EXPONENT: f64 = 2.873;
 
 /// Lead of HTTP/3 over lossy paths: base, growth with loss, and how soon it is reached.
 const LEAD: (f64, f64, f64) = (0.002, 15.7, 0.319);
@@ -123,7 +123,7 @@ fn pair(path: &Path, rate: f64, page: &Page, setup: Setup) -> (f64, f64) {
     let clean = undisturbed(rate, path.rtt, page, setup.h2);
     // A loss costs nothing in a transfer that sees none.
     let seen = 1.0 - (-(page.bytes() / SEGMENT) * path.loss).exp();
-    let limited = soft_min(rate, loss_limited(path.rtt, path.loss), SOFTNESS);
+    let limited = soft_min(rate, loss_limited(path.rtt, path.loss), SOFT_MIN_EXPONENT);
     let h2 = clean * (1.0 - seen) + undisturbed(limited, path.rtt, page, setup.h2) * seen;
     let slower = (h2 / clean).ln();
     let (base, growth, pace) = LEAD;

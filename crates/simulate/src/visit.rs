@@ -1,7 +1,7 @@
 //! Visits: when a client comes, over which network, and which pages it loads.
 
 use crate::browser::Browser;
-use crate::population::{Kind, People, Population};
+use crate::population::{Kind, Population, SampledPopulation};
 use crate::random::Random;
 use crate::truth::{Page, Path, Setup, mixed, times};
 use std::net::{IpAddr, Ipv4Addr};
@@ -62,12 +62,12 @@ pub(crate) struct Noise {
 }
 
 /// The visits of a day, in the order of their clients.
-pub(crate) fn of_day(population: &Population, people: &People, day: u32) -> Vec<Visit> {
+pub(crate) fn of_day(population: &Population, sampled: &SampledPopulation, day: u32) -> Vec<Visit> {
     let mut visits = Vec::new();
-    for (index, client) in (0u32..).zip(&people.clients) {
+    for (index, client) in (0u32..).zip(&sampled.clients) {
         let mut random = Random::of(population.seed, [u64::from(index), u64::from(day)]);
         for _ in 0..random.count(client.visits) {
-            visits.push(visit(population, people, index, day, &mut random));
+            visits.push(visit(population, sampled, index, day, &mut random));
         }
     }
     visits
@@ -75,16 +75,16 @@ pub(crate) fn of_day(population: &Population, people: &People, day: u32) -> Vec<
 
 fn visit(
     population: &Population,
-    people: &People,
+    sampled: &SampledPopulation,
     index: u32,
     day: u32,
     random: &mut Random,
 ) -> Visit {
-    let client = &people.clients[index as usize];
+    let client = &sampled.clients[index as usize];
     let hour = (16.0 + random.normal(5.0)).clamp(0.0, 23.99);
     let on_cell = random.chance(client.mobility);
     let at = if on_cell { client.cell } else { client.home };
-    let network = &people.networks[at as usize];
+    let network = &sampled.networks[at as usize];
     let busy = network.congested && hour > 19.0 && hour < 23.5;
     let base = if on_cell {
         client.cell_rate
@@ -227,9 +227,9 @@ mod tests {
     fn visits(seed: u64) -> Vec<Visit> {
         let mut population = Population::new(Region::National, Mix::WEB, seed);
         population.clients = 500;
-        let people = People::new(&population);
+        let sampled = SampledPopulation::new(&population);
         (0..10)
-            .flat_map(|day| of_day(&population, &people, day))
+            .flat_map(|day| of_day(&population, &sampled, day))
             .collect()
     }
 

@@ -2,7 +2,7 @@
 
 use altway_select::{ModelKind, Surface};
 use altway_simulate::{
-    AlwaysH3, Hostility, MONTH, Mix, Outcome, Population, Region, Selected, run,
+    AlwaysH3, Hostility, MONTH, Mix, Outcome, Population, Region, SelectorPolicy, run,
 };
 
 /// Means of outcomes over the seeds.
@@ -47,7 +47,7 @@ fn learned_and_h3(
         let model = ModelKind::Learned;
         learned.push(run(
             &population,
-            &mut Selected::new(&model, surface.clone()),
+            &mut SelectorPolicy::new(&model, surface.clone()),
         ));
         h3.push(run(&population, &mut AlwaysH3 { max_age: MONTH }));
     }

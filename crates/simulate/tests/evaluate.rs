@@ -10,13 +10,14 @@ use altway_select::{
     SelectionEntry, Surface, UnixTime,
 };
 use altway_simulate::{
-    AltSvc, AlwaysH2, AlwaysH3, Ask, MONTH, Mix, Policy, Population, Region, Seen, Selected, run,
+    AltSvc, AlwaysH2, AlwaysH3, Ask, MONTH, Mix, ObservedPage, Policy, Population, Region,
+    SelectorPolicy, run,
 };
 use altway_stats::{ClusteredMean, OffPolicyOptions, Trial, off_policy, treatment_difference};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Monday, 2026-11-23 00:00 UTC, as for `Selected`.
+/// Monday, 2026-11-23 00:00 UTC, as for `SelectorPolicy`.
 const BEGINNING: u64 = 1_795_392_000;
 
 /// The times of pages by when and where they were loaded, under the policy that is wrapped.
@@ -43,7 +44,7 @@ impl<P: Policy> Policy for Timed<P> {
         self.policy.decide(ask)
     }
 
-    fn observe(&mut self, seen: &Seen<'_>) {
+    fn observe(&mut self, seen: &ObservedPage<'_>) {
         let at = (seen.ask.now.to_bits(), seen.ask.address);
         self.times.insert(at, seen.time);
         self.policy.observe(seen);
@@ -85,7 +86,12 @@ impl Coin {
         (client, (mixed >> 11) as f64 / (1_u64 << 53) as f64)
     }
 
-    fn note(&mut self, seen: &Seen<'_>, page: Option<LoggedPage>, protocol: LoggedProtocol) {
+    fn note(
+        &mut self,
+        seen: &ObservedPage<'_>,
+        page: Option<LoggedPage>,
+        protocol: LoggedProtocol,
+    ) {
         let ask = &seen.ask;
         let time = UnixTime::from_secs(BEGINNING + ask.now as u64);
         let (client, _) = self.client(ask, time.week());
@@ -132,7 +138,7 @@ impl Policy for Coin {
         }
     }
 
-    fn observe(&mut self, seen: &Seen<'_>) {
+    fn observe(&mut self, seen: &ObservedPage<'_>) {
         let page = LoggedPage {
             start: if seen.ask.warm {
                 LoggedStart::Warm
@@ -260,7 +266,8 @@ fn a_learned_servers_log_says_what_the_simulation_says() {
             clients: 2_000,
             ..Population::new(region, mix, seed)
         };
-        let policy = Selected::new(&ModelKind::Learned, Surface::embedded().clone()).with_log();
+        let policy =
+            SelectorPolicy::new(&ModelKind::Learned, Surface::embedded().clone()).with_log();
         let logged = Timed::run(&population, Logging::of(policy));
         let worlds = [
             Timed::run(&population, AlwaysH2).times,
@@ -297,12 +304,12 @@ fn a_learned_servers_log_says_what_the_simulation_says() {
 
 /// Notes to which page each line of the log belongs.
 struct Logging {
-    selected: Selected,
+    selected: SelectorPolicy,
     at: Vec<(u64, std::net::IpAddr)>,
 }
 
 impl Logging {
-    fn of(selected: Selected) -> Self {
+    fn of(selected: SelectorPolicy) -> Self {
         Self {
             selected,
             at: Vec::new(),
@@ -320,7 +327,7 @@ impl Policy for Logging {
         self.selected.decide(ask)
     }
 
-    fn observe(&mut self, seen: &Seen<'_>) {
+    fn observe(&mut self, seen: &ObservedPage<'_>) {
         self.selected.observe(seen);
         let at = (seen.ask.now.to_bits(), seen.ask.address);
         self.at.resize(self.selected.log().len(), at);

@@ -10,7 +10,7 @@ use altway_units::DataSize;
 use altway_upstream::balance::{Balance, HashKey};
 use altway_upstream::rewrite::{FieldChanges, FieldPattern, PathChange};
 use altway_upstream::{
-    Address, Check, ClientCertificate, Group, Options, Protocol, Roots, Server, Slowest,
+    Address, Check, ClientCertificate, Group, MinRate, Options, Protocol, Roots, Server,
 };
 use http::{HeaderMap, HeaderName, HeaderValue};
 use rustls::pki_types::ServerName;
@@ -87,7 +87,7 @@ pub fn options(proxy: &ProxyPlan) -> Result<Options, Error> {
     options.connect_timeout = proxy.timeouts.connect;
     options.head_timeout = proxy.timeouts.head;
     options.idle_timeout = proxy.timeouts.idle;
-    options.slowest = proxy.timeouts.slowest.map(|rate| Slowest {
+    options.min_rate = proxy.timeouts.slowest.map(|rate| MinRate {
         bytes: rate.bytes(),
         time: rate.after(),
     });

@@ -22,7 +22,7 @@ use altway_serve::{EarlyHints, RequestBody};
 use bytes::Bytes;
 use content::Content;
 use disk::Disk;
-use folder::{Folder, IfTaken, Place, Unnamed, Whole, check_free, is_there};
+use folder::{CompleteFile, Folder, IfTaken, Place, Unnamed, check_free, is_there};
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
@@ -219,7 +219,7 @@ impl Uploads {
         folders: &[String],
     ) -> Result<Response<Full<Bytes>>, Refusal> {
         let name = place.name.clone();
-        let replaced = self.commit(vec![Whole::new(place, file)]).await?;
+        let replaced = self.commit(vec![CompleteFile::new(place, file)]).await?;
         if replaced == [true] {
             return Ok(empty(StatusCode::NO_CONTENT));
         }
@@ -248,7 +248,7 @@ impl Uploads {
         }
         let files = parts
             .iter()
-            .map(|it| Whole::new(it.place.clone(), &it.file));
+            .map(|it| CompleteFile::new(it.place.clone(), &it.file));
         let replaced = self.commit(files.collect()).await?;
         let stored = parts.iter().zip(&replaced).map(|(part, replaced)| {
             let mut stored = json!({
@@ -289,7 +289,7 @@ impl Uploads {
         self.0.folder.disk.run(move || folder.below(&names)).await
     }
 
-    async fn commit(&self, files: Vec<Whole>) -> Result<Vec<bool>, Refusal> {
+    async fn commit(&self, files: Vec<CompleteFile>) -> Result<Vec<bool>, Refusal> {
         let folder = Arc::clone(&self.0.folder);
         let commit = move || folder.commit(&files);
         self.0.folder.disk.run(commit).await

@@ -11,7 +11,7 @@
 //! datagrams mean is the engine's (`altway-quic`), when to wait is the loop's.
 //!
 //! ```
-//! use altway_socket::{Progress, Settings, Udp};
+//! use altway_socket::{SendOutcome, Settings, Udp};
 //! use std::net::UdpSocket;
 //!
 //! let peer = UdpSocket::bind("127.0.0.1:0")?;
@@ -25,7 +25,7 @@
 //!     udp.receive(|datagram| received.extend_from_slice(datagram.payload))?;
 //! }
 //! assert_eq!(received, b"hello");
-//! assert_eq!(udp.send(|_batch| None)?, Progress::Drained);
+//! assert_eq!(udp.send(|_batch| None)?, SendOutcome::Drained);
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
@@ -40,5 +40,5 @@ pub use steering::steer_by_connection_id;
 pub use sys::{raise_udp_buffers, raise_udp_receive_buffer, route_udp_payload, watch};
 pub use tcp_info::{TcpDeliveryRate, TcpInfo, tcp_info};
 pub use timer::Timer;
-pub use udp::{Calls, NonBlocking, Progress, Settings, Udp, is_final};
+pub use udp::{Calls, NonBlocking, SendOutcome, Settings, Udp, is_final};
 pub use watched::WatchedUdp;

@@ -42,7 +42,7 @@ const SHORT_ID_AT: u32 = 1;
 const ID_BYTES: u32 = CONNECTION_ID_BYTES as u32;
 
 /// A worker's number past all workers: for the kernel, no choice at all.
-const NOBODY: u32 = u32::MAX;
+const NO_WORKER: u32 = u32::MAX;
 
 /// Instructions that others jump to.
 const VERSION_1: u8 = 10;
@@ -86,7 +86,7 @@ fn program(server: ServerId) -> [sock_filter; 23] {
         load(BPF_H, SHORT_ID_AT + worker_at),
         statement(BPF_ALU | BPF_AND | BPF_K, WorkerId::NUMBER_MASK.into()),
         statement(BPF_RET | BPF_A, 0),
-        statement(BPF_RET | BPF_K, NOBODY),
+        statement(BPF_RET | BPF_K, NO_WORKER),
     ]
 }
 

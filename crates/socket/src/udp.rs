@@ -85,7 +85,7 @@ impl Default for Settings {
 
 /// Reason for which sending ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
+pub enum SendOutcome {
     /// There is nothing left to send.
     Drained,
     /// The socket's buffer is full.
@@ -212,29 +212,29 @@ impl<S: NonBlocking> Udp<S> {
     pub fn send(
         &mut self,
         mut next: impl FnMut(&mut Vec<u8>) -> Option<Transmit>,
-    ) -> io::Result<Progress> {
+    ) -> io::Result<SendOutcome> {
         if !self.flush()? {
-            return Ok(Progress::Blocked);
+            return Ok(SendOutcome::Blocked);
         }
-        let mut progress = Progress::More;
+        let mut progress = SendOutcome::More;
         let mut turn = Turn::default();
         for _ in 0..BATCHES {
             if !self.outbox.has_room() {
                 if !self.flush()? {
-                    return Ok(Progress::Blocked);
+                    return Ok(SendOutcome::Blocked);
                 }
                 if turn.is_over() {
                     break;
                 }
             }
             if !self.outbox.add(&mut next) {
-                progress = Progress::Drained;
+                progress = SendOutcome::Drained;
                 break;
             }
         }
         match self.flush()? {
             true => Ok(progress),
-            false => Ok(Progress::Blocked),
+            false => Ok(SendOutcome::Blocked),
         }
     }
 

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 /// Time that the command may take.
-const PATIENCE: Duration = Duration::from_secs(6 * 3600);
+const KERNEL_TIMEOUT: Duration = Duration::from_secs(6 * 3600);
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     if uml::is_init() {
@@ -30,7 +30,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         eprintln!("say which command: uml COMMAND [ARGUMENT…]");
         return Ok(ExitCode::from(2));
     }
-    let ran = uml::Kernel::find()?.run(&words, &[], PATIENCE)?;
+    let ran = uml::Kernel::find()?.run(&words, &[], KERNEL_TIMEOUT)?;
     print!("{}", ran.output);
     Ok(match ran.status {
         0 => ExitCode::SUCCESS,

@@ -58,7 +58,7 @@ pub struct Kernel {
 
 /// Result of a command under that kernel.
 #[derive(Debug)]
-pub struct Ran {
+pub struct CommandOutput {
     /// Exit code of the command.
     pub status: i32,
     /// Output of the command, standard output and standard error together.
@@ -101,7 +101,7 @@ impl Kernel {
         command: &[&str],
         environment: &[(&str, &str)],
         patience: Duration,
-    ) -> io::Result<Ran> {
+    ) -> io::Result<CommandOutput> {
         let folder = tempfile::tempdir()?;
         let lines = environment
             .iter()
@@ -124,7 +124,7 @@ impl Kernel {
             let console = read("console").unwrap_or_default();
             io::Error::other(format!("the kernel ended early:\n{output}\n{console}"))
         })?;
-        Ok(Ran { status, output })
+        Ok(CommandOutput { status, output })
     }
 }
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 /// The time in which the thread ends after its group.
-const LOOK: Duration = Duration::from_millis(500);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The longest time for one check.
 const LONGEST_CHECK: Duration = Duration::from_secs(10);
@@ -43,7 +43,7 @@ pub(crate) fn start(group: &Arc<Shared>) -> io::Result<()> {
                 tokio::spawn(check(Weak::clone(&group), member));
             }
             while group.strong_count() > 0 {
-                sleep(LOOK).await;
+                sleep(STOP_CHECK_INTERVAL).await;
             }
         });
         // A resolver that hangs is not waited for.

@@ -27,7 +27,7 @@ pub(crate) struct Content(Option<Arc<Mutex<State>>>);
 struct State {
     source: Source,
     /// The bytes that were read of the source, from its beginning; `None`: some of them are gone.
-    kept: Option<Kept>,
+    kept: Option<RetainedContent>,
     keep: usize,
     /// The source has given something.
     is_touched: bool,
@@ -83,7 +83,7 @@ impl Content {
         let is_too_long = body.size_hint().lower() > most;
         let state = State {
             source: body.map_err(Into::into).boxed_unsync(),
-            kept: Some(Kept::default()),
+            kept: Some(RetainedContent::default()),
             keep: if is_idempotent(method) { keep } else { 0 },
             is_touched: false,
             is_finished: false,
@@ -96,8 +96,8 @@ impl Content {
         Self(Some(Arc::new(Mutex::new(state))))
     }
 
-    /// The body of the next attempt. `gate`: it begins when that is open.
-    pub(crate) fn attempt(&self, gate: Option<Gate>) -> Outgoing {
+    /// The body of the next attempt. `continue_signal`: it begins when that is open.
+    pub(crate) fn attempt(&self, continue_signal: Option<ContinueSignal>) -> Outgoing {
         let Some(state) = &self.0 else {
             return Outgoing(None);
         };
@@ -109,7 +109,7 @@ impl Content {
             state: Arc::clone(state),
             attempt,
             next: 0,
-            gate,
+            continue_signal,
         }))
     }
 
@@ -166,7 +166,7 @@ struct Attempt {
     attempt: u64,
     /// The place in what was kept.
     next: usize,
-    gate: Option<Gate>,
+    continue_signal: Option<ContinueSignal>,
 }
 
 impl Body for Outgoing {
@@ -181,9 +181,9 @@ impl Body for Outgoing {
             return Poll::Ready(None);
         };
         if attempt
-            .gate
+            .continue_signal
             .as_ref()
-            .is_some_and(|gate| !gate.poll_open(cx))
+            .is_some_and(|continue_signal| !continue_signal.poll_open(cx))
         {
             return Poll::Pending;
         }
@@ -327,12 +327,12 @@ impl Budget {
 
 /// Content that is kept, and counts as long as it is.
 #[derive(Debug, Default)]
-struct Kept {
+struct RetainedContent {
     pieces: Vec<Bytes>,
     bytes: usize,
 }
 
-impl Kept {
+impl RetainedContent {
     /// Keeps one piece more, if that is not too much for the content or for all of them.
     fn add(&mut self, data: &Bytes, most: usize) -> bool {
         let fits = self.bytes + data.len() <= most && self.pieces.len() < MAX_PIECES;
@@ -345,7 +345,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for RetainedContent {
     fn drop(&mut self) {
         KEPT.give_back(self.bytes);
     }
@@ -353,15 +353,15 @@ impl Drop for Kept {
 
 /// Holds content back until the server asks for it (RFC 9110 section 10.1.1).
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Gate(Arc<GateState>);
+pub(crate) struct ContinueSignal(Arc<ContinueState>);
 
 #[derive(Debug, Default)]
-struct GateState {
+struct ContinueState {
     is_open: AtomicBool,
     waiting: Mutex<Option<Waker>>,
 }
 
-impl Gate {
+impl ContinueSignal {
     pub(crate) fn open(&self) {
         self.0.is_open.store(true, Ordering::Release);
         let mut waiting = self
@@ -405,10 +405,10 @@ mod tests {
     #[test]
     fn what_is_kept_of_one_content_is_bounded_in_bytes_and_pieces() {
         let data = Bytes::from_static(b"data");
-        let mut kept = Kept::default();
+        let mut kept = RetainedContent::default();
         assert!(kept.add(&data, 8) && kept.add(&data, 8));
         assert!(!kept.add(&data, 8), "nine bytes or more");
-        let mut kept = Kept::default();
+        let mut kept = RetainedContent::default();
         let added = (0..2 * MAX_PIECES).filter(|_| kept.add(&data, usize::MAX));
         assert_eq!(added.count(), MAX_PIECES);
     }

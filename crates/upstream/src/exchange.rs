@@ -8,14 +8,14 @@ mod websocket;
 
 use crate::balance::{Balance, HashKey};
 use crate::connect::Connector;
-use crate::content::{Content, Fault, Gate};
+use crate::content::{Content, ContinueSignal, Fault};
 use crate::error::{Reason, Refusal};
 use crate::group::{Group, NoServer, Shared};
 use crate::heads::{self, Received};
 use crate::http1::{self, Fields, Http1, RequestHead};
 use crate::pool::{Connection, Lease, Pool};
 use crate::proxy_protocol;
-use crate::response::{Pace, ResponseBody};
+use crate::response::{RateCheck, ResponseBody};
 use crate::retry::{self, Failed, Failure, Sent, Verdict};
 use crate::tunnel::Tunnel;
 use crate::{BoxError, Protocol};
@@ -41,28 +41,28 @@ const BUSY_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// A callback for interim responses that pass to the client (103), as they arrive.
 #[derive(Clone)]
-pub struct Interim(Arc<Tell>);
+pub struct Interim(Arc<InterimCallback>);
 
-type Tell = dyn Fn(StatusCode, &HeaderMap) + Send + Sync;
+type InterimCallback = dyn Fn(StatusCode, &HeaderMap) + Send + Sync;
 
 impl Interim {
-    /// Tells `tell`, on the thread of the request, which should return at once.
-    pub fn new(tell: impl Fn(StatusCode, &HeaderMap) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(tell))
+    /// Tells `handle_interim`, on the thread of the request, which should return at once.
+    pub fn new(handle_interim: impl Fn(StatusCode, &HeaderMap) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(handle_interim))
     }
 }
 
 /// The hearer of interim responses that pass to the client, asked by [`Sending::poll_telling`].
-pub trait Interims {
+pub trait InterimHandler {
     /// Tells of one, on the thread of the request. Should return at once.
-    fn tell(&self, status: StatusCode, fields: &HeaderMap);
+    fn handle_interim(&self, status: StatusCode, fields: &HeaderMap);
 
     /// A callback that does the same, for a request that takes more than one response to wait for.
     fn callback(&self) -> Option<Interim>;
 }
 
-impl Interims for Interim {
-    fn tell(&self, status: StatusCode, fields: &HeaderMap) {
+impl InterimHandler for Interim {
+    fn handle_interim(&self, status: StatusCode, fields: &HeaderMap) {
         (self.0)(status, fields);
     }
 
@@ -72,8 +72,8 @@ impl Interims for Interim {
 }
 
 /// Nobody hears of them.
-impl Interims for () {
-    fn tell(&self, _: StatusCode, _: &HeaderMap) {}
+impl InterimHandler for () {
+    fn handle_interim(&self, _: StatusCode, _: &HeaderMap) {}
 
     fn callback(&self) -> Option<Interim> {
         None
@@ -192,7 +192,7 @@ impl Exchange {
             content: self.content.left(),
             attempts_left: attempts.left,
         };
-        if self.tells_of_health(member, failed) {
+        if self.reflects_health(member, failed) {
             self.group.members[member].note(crate::health::Health::failed);
         }
         let verdict = retry::decide(failed);
@@ -223,7 +223,7 @@ impl Exchange {
     }
 
     /// Returns whether a failure counts against the server. The last one that can be reached is better than none.
-    fn tells_of_health(&self, member: usize, failed: Failed<'_>) -> bool {
+    fn reflects_health(&self, member: usize, failed: Failed<'_>) -> bool {
         let counts = || failed.failure == Failure::Connect || self.group.has_another(member);
         retry::tells_of_server(failed) && counts()
     }
@@ -367,7 +367,7 @@ impl Exchange {
     async fn over_http1(&self, connection: Http1, lease: Lease) -> Result<Answer, Attempted> {
         let is_reused = connection.is_reused;
         let mut fields = self.fields(Version::HTTP_11);
-        let gate = self.gate(&mut fields);
+        let continue_signal = self.continue_signal(&mut fields);
         if self.is_upgrade {
             fields.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
             if let Some(protocol) = self.parts.headers.get(header::UPGRADE) {
@@ -381,10 +381,11 @@ impl Exchange {
             fields: Fields::Made(&fields),
             is_upgrade: self.is_upgrade,
         };
-        let mut exchange = connection.begin(head, self.content.attempt(gate.clone()));
-        let interim = |status, fields| self.on_interim(status, fields, gate.as_ref(), &());
+        let mut exchange = connection.begin(head, self.content.attempt(continue_signal.clone()));
+        let interim =
+            |status, fields| self.on_interim(status, fields, continue_signal.as_ref(), &());
         let outcome = self
-            .in_time(exchange.response(interim), gate.as_ref())
+            .in_time(exchange.response(interim), continue_signal.as_ref())
             .await;
         let progress = exchange.progress();
         let failed = |failure, by_client| Attempted {
@@ -445,8 +446,8 @@ impl Exchange {
         fields
     }
 
-    /// The gate of content for which the server is to ask. Where there is no content it has nothing to ask for.
-    fn gate(&self, fields: &mut HeaderMap) -> Option<Gate> {
+    /// The signal to send content for which the server is to ask. Where there is no content it has nothing to ask for.
+    fn continue_signal(&self, fields: &mut HeaderMap) -> Option<ContinueSignal> {
         let expects = fields
             .get(header::EXPECT)
             .is_some_and(|it| it.as_bytes().eq_ignore_ascii_case(b"100-continue"));
@@ -454,13 +455,13 @@ impl Exchange {
             fields.remove(header::EXPECT);
             return None;
         }
-        Some(Gate::default())
+        Some(ContinueSignal::default())
     }
 
-    fn pace(&self) -> Pace {
-        Pace {
+    fn pace(&self) -> RateCheck {
+        RateCheck {
             idle_timeout: self.group.options.idle_timeout,
-            slowest: self.group.options.slowest,
+            min_rate: self.group.options.min_rate,
         }
     }
 
@@ -469,20 +470,20 @@ impl Exchange {
         &self,
         status: StatusCode,
         mut fields: HeaderMap,
-        gate: Option<&Gate>,
-        interims: &dyn Interims,
+        continue_signal: Option<&ContinueSignal>,
+        interims: &dyn InterimHandler,
     ) {
         if status == StatusCode::CONTINUE
-            && let Some(gate) = gate
+            && let Some(continue_signal) = continue_signal
         {
-            gate.open();
+            continue_signal.open();
         }
         if heads::is_passed_ahead(status) {
             heads::pass_response(&mut fields, Version::HTTP_11);
             fields.remove(header::VIA);
             match &self.interim {
-                Some(interim) => interim.tell(status, &fields),
-                None => interims.tell(status, &fields),
+                Some(interim) => interim.handle_interim(status, &fields),
+                None => interims.handle_interim(status, &fields),
             }
         }
     }
@@ -491,14 +492,14 @@ impl Exchange {
     async fn in_time<T>(
         &self,
         responding: impl Future<Output = T>,
-        gate: Option<&Gate>,
-    ) -> Result<T, Late> {
+        continue_signal: Option<&ContinueSignal>,
+    ) -> Result<T, ResponseTimeout> {
         let mut responding = pin!(responding);
-        if let Some(gate) = gate {
+        if let Some(continue_signal) = continue_signal {
             if let Ok(response) = timeout(CONTINUE_WAIT, responding.as_mut()).await {
                 return Ok(response);
             }
-            gate.open();
+            continue_signal.open();
         }
         let mut before = self.content.progress();
         loop {
@@ -508,7 +509,7 @@ impl Exchange {
             }
             let now = self.content.progress();
             if now.frames == before.frames && now.is_finished == before.is_finished {
-                return Err(Late {
+                return Err(ResponseTimeout {
                     by_client: !now.is_finished && now.is_waiting,
                 });
             }
@@ -533,7 +534,7 @@ fn scheme(connector: &Connector) -> uri::Scheme {
 }
 
 /// Time went by without a response.
-struct Late {
+struct ResponseTimeout {
     by_client: bool,
 }
 

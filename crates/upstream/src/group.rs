@@ -41,7 +41,7 @@ pub struct Options {
     /// The slowest response that is waited for; one that is slower is cut off. Default `None`: 1 KiB in
     /// [`idle_timeout`](Self::idle_timeout), where the length of the content is known; one without a length, such as a
     /// stream of events, may pause for so long again and again.
-    pub slowest: Option<Slowest>,
+    pub min_rate: Option<MinRate>,
     /// Requests at a time that a worker has at one server, and so its connections; as many more wait, and those
     /// beyond are answered 503. Default: 1,000.
     pub max_requests: usize,
@@ -72,7 +72,7 @@ impl Options {
             connect_timeout: Duration::from_secs(5),
             head_timeout: Duration::from_secs(60),
             idle_timeout: Duration::from_secs(300),
-            slowest: None,
+            min_rate: None,
             max_requests: 1_000,
             host: None,
             request_fields: FieldChanges::default(),
@@ -85,7 +85,7 @@ impl Options {
 
 /// Bytes that must come in a time in which a server is waited for, and not its client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Slowest {
+pub struct MinRate {
     /// The bytes.
     pub bytes: u64,
     /// The time.
@@ -133,12 +133,12 @@ pub(crate) struct Member {
     pub(crate) connector: Connector,
     id: u64,
     health: Arc<Mutex<Health>>,
-    known: Arc<Known>,
+    known: Arc<MemberCounters>,
 }
 
 /// Counters of a server, over all groups that take each other's place.
 #[derive(Debug, Default)]
-struct Known {
+struct MemberCounters {
     ejections: AtomicU64,
     /// Requests in progress.
     requests: Arc<AtomicUsize>,
@@ -291,7 +291,7 @@ impl Shared {
     /// that is left alone for its failures than the same again; that where there is no other.
     pub(crate) fn choose(&self, key: Option<&[u8]>, tried: &[usize]) -> Result<usize, NoServer> {
         if let [only] = &self.members[..]
-            && only.health().is_well()
+            && only.health().is_healthy()
         {
             return Ok(0);
         }
@@ -389,7 +389,7 @@ impl Member {
 
     /// Notes that it has given a response.
     pub(crate) fn succeeded(&self) {
-        if !self.health().is_untroubled() {
+        if !self.health().has_no_failures() {
             self.note(Health::succeeded);
         }
     }

@@ -101,7 +101,7 @@ pub(crate) fn pass_lines(
     version: Version,
     to: &mut impl Lines,
 ) {
-    let seen = Seen::of(fields);
+    let seen = RequestFields::of(fields);
     let named = NamedByConnection {
         fields,
         names_more: seen.names_more,
@@ -130,7 +130,7 @@ pub(crate) fn pass_lines(
             to.made(&header::CONNECTION, b"te");
         }
     }
-    let mut said = Said { fields, passes, to };
+    let mut said = ForwardedFields { fields, passes, to };
     said.forward(&seen, received);
     said.go_on(&header::VIA, seen.via, &[via(received.version).as_bytes()]);
     if let Some(certificate) = received.client_cert {
@@ -143,7 +143,7 @@ pub(crate) fn pass_lines(
 
 /// The fields of a request on which others depend, found in one look at all of them: to ask the map for each costs more.
 #[derive(Default)]
-struct Seen<'f> {
+struct RequestFields<'f> {
     host: Option<&'f HeaderValue>,
     cookies: usize,
     takes_trailers: bool,
@@ -156,7 +156,7 @@ struct Seen<'f> {
     x_forwarded_proto: bool,
 }
 
-impl<'f> Seen<'f> {
+impl<'f> RequestFields<'f> {
     fn of(fields: &'f HeaderMap) -> Self {
         let mut seen = Self::default();
         for (name, value) in fields {
@@ -315,16 +315,16 @@ fn joined<'v>(values: impl Iterator<Item = &'v HeaderValue>, between: &[u8]) -> 
 }
 
 /// The fields that say more than the client has said, on their way.
-struct Said<'s, P, L> {
+struct ForwardedFields<'s, P, L> {
     fields: &'s HeaderMap,
     /// Returns true if the client's own field of that name counts.
     passes: P,
     to: &'s mut L,
 }
 
-impl<P: Fn(&HeaderName) -> bool, L: Lines> Said<'_, P, L> {
+impl<P: Fn(&HeaderName) -> bool, L: Lines> ForwardedFields<'_, P, L> {
     /// Writes the fields by which servers learn of the client.
-    fn forward(&mut self, seen: &Seen<'_>, received: Received<'_>) {
+    fn forward(&mut self, seen: &RequestFields<'_>, received: Received<'_>) {
         let address = AddressText::of(received.peer);
         let address = address.as_bytes();
         self.go_on(&X_FORWARDED_FOR, seen.x_forwarded_for, &[address]);

@@ -71,12 +71,12 @@ impl Health {
     }
 
     /// Returns true if the server may be given requests at any time.
-    pub(crate) fn is_well(&self) -> bool {
+    pub(crate) fn is_healthy(&self) -> bool {
         self.ejection.is_none() && !self.is_down()
     }
 
     /// Returns whether a request that gets a response changes nothing.
-    pub(crate) fn is_untroubled(&self) -> bool {
+    pub(crate) fn has_no_failures(&self) -> bool {
         self.failures == 0 && self.ejection.is_none()
     }
 

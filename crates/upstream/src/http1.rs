@@ -13,7 +13,7 @@ mod incoming;
 mod read;
 mod upload;
 
-pub(crate) use head::{Fields, Passed};
+pub(crate) use head::{Fields, ForwardedHead};
 pub(crate) use incoming::Incoming;
 
 use crate::BoxError;
@@ -35,7 +35,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
-use upload::{Rest, Upload};
+use upload::{Upload, UploadTask};
 
 /// The most bytes of a response's head.
 const MAX_HEAD: usize = 64 << 10;
@@ -410,7 +410,7 @@ impl Exchange {
                 None => Io::Whole(stream),
                 Some(upload) => {
                     let (read, write) = tokio::io::split(stream);
-                    Io::Divided(read, Rest::send(*upload, write))
+                    Io::Divided(read, UploadTask::send(*upload, write))
                 }
             };
             Content::Http(Incoming::new((io, open, deadline), input, extent, is_kept))

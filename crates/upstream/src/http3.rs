@@ -12,7 +12,7 @@ mod tunnel;
 
 use crate::content::Outgoing;
 use crate::counters::Counters;
-use crate::exchange::{Interim, Interims as _};
+use crate::exchange::{Interim, InterimHandler as _};
 use crate::retry::{Failure, Sent};
 use crate::{BoxError, heads};
 use bytes::Bytes;
@@ -53,7 +53,7 @@ struct Shared {
 /// A message to the task of a connection. Of each exchange there are two at most.
 #[derive(Debug)]
 enum Message {
-    Begin(u64, Box<Begin>),
+    NewRequest(u64, Box<NewRequest>),
     /// The next piece of the request's content; `None`: its end.
     Content(u64, Option<Frame<Bytes>>),
     /// Room for a piece of the response.
@@ -64,7 +64,7 @@ enum Message {
 
 /// A request that is to be sent.
 #[derive(Debug)]
-struct Begin {
+struct NewRequest {
     head: Request<()>,
     interim: Option<Interim>,
     answer: oneshot::Sender<Result<Answer, Failed>>,
@@ -91,7 +91,7 @@ impl Http3 {
         counters: &Arc<Counters>,
     ) -> io::Result<Self> {
         let mut link = Link::connect(tls, remote, name, pause)?;
-        driver::shake_hands(&mut link).await?;
+        driver::complete_handshake(&mut link).await?;
         let (sender, messages) = mpsc::unbounded_channel();
         let shared = Arc::<Shared>::default();
         let driver = Driver::new(link, messages, Arc::clone(&shared), counters.open());
@@ -182,7 +182,7 @@ impl Exchange {
         credit: Option<mpsc::Sender<()>>,
     ) -> Result<Answered, Failed> {
         let (answer, answered) = oneshot::channel();
-        let begin = Begin {
+        let begin = NewRequest {
             head,
             interim,
             answer,
@@ -190,7 +190,7 @@ impl Exchange {
         };
         let begun = self
             .driver
-            .send(Message::Begin(self.number, Box::new(begin)));
+            .send(Message::NewRequest(self.number, Box::new(begin)));
         match begun {
             Ok(()) => Ok(answered),
             Err(_) => Err((Failure::Connection, Sent::Nothing)),
@@ -269,6 +269,6 @@ fn pass_interim(interim: Option<&Interim>, head: &Response<()>) {
         heads::pass_response(&mut fields, head.version());
         fields.remove(http::header::VIA);
         let status: StatusCode = head.status();
-        interim.tell(status, &fields);
+        interim.handle_interim(status, &fields);
     }
 }

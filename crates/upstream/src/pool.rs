@@ -12,13 +12,13 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Time after which a connection that nobody uses is closed: sooner than most servers close it, which wait 60 s, so
 /// that it is seldom closed in the moment in which it is used.
-pub(crate) const IDLE: Duration = Duration::from_secs(55);
+pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(55);
 
 /// Time for which a connection that has carried a response is not looked at again: servers do not close it so soon.
-const MOMENT: Duration = Duration::from_millis(5);
+const LIVENESS_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The time between two looks at idle connections.
-const SWEEP: Duration = Duration::from_secs(5);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The pool of a worker for a server. Locks are never contended but by the background.
 #[derive(Debug)]
@@ -92,7 +92,7 @@ impl Pool {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
-        let counted = Counted(&self.waiting);
+        let counted = ActiveRequest(&self.waiting);
         let permit = tokio::time::timeout(wait, self.permits.acquire()).await;
         drop(counted);
         Some(Lease::new(self, permit.ok()?.ok()?))
@@ -110,8 +110,8 @@ impl Pool {
         let mut idle = self.lock();
         while let Some(Idle { connection, since }) = idle.pop() {
             let time = now.saturating_duration_since(since);
-            let is_known = can_repeat && time < MOMENT && connection.seems_quiet();
-            if time < IDLE && (is_known || connection.is_quiet()) {
+            let is_known = can_repeat && time < LIVENESS_INTERVAL && connection.seems_quiet();
+            if time < IDLE_TIMEOUT && (is_known || connection.is_quiet()) {
                 return Some(connection);
             }
         }
@@ -194,12 +194,12 @@ impl Pool {
 /// Closes connections that nobody has used for long, or that their servers have closed, until none is left.
 async fn sweep(swept: Swept) {
     loop {
-        tokio::time::sleep(SWEEP).await;
+        tokio::time::sleep(SWEEP_INTERVAL).await;
         let Some(pool) = swept.0.upgrade() else {
             return;
         };
         let mut idle = pool.lock();
-        idle.retain(|it| it.since.elapsed() < IDLE && it.connection.is_quiet());
+        idle.retain(|it| it.since.elapsed() < IDLE_TIMEOUT && it.connection.is_quiet());
         if idle.is_empty() {
             return;
         }
@@ -248,9 +248,9 @@ impl Drop for Lease {
 }
 
 /// Counted down when it is dropped: a request that waits may be taken back.
-struct Counted<'c>(&'c AtomicUsize);
+struct ActiveRequest<'c>(&'c AtomicUsize);
 
-impl Drop for Counted<'_> {
+impl Drop for ActiveRequest<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -1,6 +1,6 @@
 //! The content of a response on its way to the client, with the place at the server that it holds until its end.
 
-use crate::Slowest;
+use crate::MinRate;
 use crate::http1;
 use crate::http3::Http3Body;
 use crate::pool::Lease;
@@ -33,19 +33,19 @@ enum Content {
 struct Streamed {
     source: Source,
     lease: Option<Lease>,
-    pace: Pace,
+    pace: RateCheck,
     /// `None`: the server was never waited for.
     wait: Option<Box<Wait>>,
     /// The failure that the next poll gives.
     failure: Option<BoxError>,
 }
 
-/// The patience with a server that sends content.
+/// The limits of a server that sends content.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Pace {
+pub(crate) struct RateCheck {
     pub(crate) idle_timeout: Duration,
     /// `None`: pauses alone are limited.
-    pub(crate) slowest: Option<Slowest>,
+    pub(crate) min_rate: Option<MinRate>,
 }
 
 /// A server that is waited for, or was.
@@ -147,7 +147,7 @@ impl Source {
 }
 
 impl ResponseBody {
-    pub(crate) fn new(source: impl Into<Source>, lease: Lease, pace: Pace) -> Self {
+    pub(crate) fn new(source: impl Into<Source>, lease: Lease, pace: RateCheck) -> Self {
         match source.into() {
             Source::Http1(mut incoming) if incoming.is_read() => {
                 lease.release(incoming.take_connection());
@@ -188,7 +188,7 @@ impl ResponseBody {
 }
 
 impl Streamed {
-    fn new(source: Source, lease: Lease, pace: Pace) -> Self {
+    fn new(source: Source, lease: Lease, pace: RateCheck) -> Self {
         let mut body = Self {
             source,
             lease: Some(lease),
@@ -196,8 +196,8 @@ impl Streamed {
             wait: None,
             failure: None,
         };
-        if body.pace.slowest.is_none() && body.source.has_length() {
-            body.pace.slowest = Some(Slowest {
+        if body.pace.min_rate.is_none() && body.source.has_length() {
+            body.pace.min_rate = Some(MinRate {
                 bytes: LEAST_BYTES,
                 time: body.pace.idle_timeout,
             });
@@ -244,7 +244,7 @@ impl Streamed {
         if wait.since.is_none() {
             let now = Instant::now();
             wait.since = Some(now);
-            let left = pace.slowest.map(|it| it.time.saturating_sub(wait.waited));
+            let left = pace.min_rate.map(|it| it.time.saturating_sub(wait.waited));
             let time = left.map_or(pace.idle_timeout, |left| left.min(pace.idle_timeout));
             wait.timer.as_mut().reset(now + time);
         }
@@ -262,7 +262,7 @@ impl Streamed {
 
     /// The server has given so many bytes.
     fn note(&mut self, bytes: usize) {
-        let (Some(wait), Some(slowest)) = (&mut self.wait, self.pace.slowest) else {
+        let (Some(wait), Some(min_rate)) = (&mut self.wait, self.pace.min_rate) else {
             if let Some(wait) = &mut self.wait {
                 wait.since = None;
             }
@@ -272,7 +272,7 @@ impl Streamed {
             wait.waited += since.elapsed();
         }
         wait.came += bytes as u64;
-        if wait.came >= slowest.bytes {
+        if wait.came >= min_rate.bytes {
             (wait.came, wait.waited) = (0, Duration::ZERO);
         }
     }

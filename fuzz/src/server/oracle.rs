@@ -15,7 +15,7 @@ const MAX_HELD: usize = MAX_MEMORY / 8;
 const KEPT: usize = LARGE + (1 << 20);
 
 /// Time that the servers may take to let go on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(8);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_micros(200);
@@ -48,7 +48,7 @@ impl Oracle {
         let begun = Instant::now();
         while !self.is_back() {
             assert!(
-                begun.elapsed() < PATIENCE,
+                begun.elapsed() < RESPONSE_TIMEOUT,
                 "{} bytes and {} descriptors stay, before there were {} and {}",
                 allocated(),
                 descriptors(),

@@ -36,7 +36,7 @@ pub(super) const FILES: usize = 3;
 const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Time that the bystander waits on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(8);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// A server of files and one of a service, of one worker each, and a connection of the bystander to each.
 pub(super) struct Sites {
@@ -55,7 +55,7 @@ impl Sites {
         let servers = sites.map(|site| {
             let address = start(site);
             let bystander = TcpStream::connect(address).expect("the server takes connections");
-            let patience = bystander.set_read_timeout(Some(PATIENCE));
+            let patience = bystander.set_read_timeout(Some(RESPONSE_TIMEOUT));
             patience.expect("an open socket");
             (address, bystander)
         });

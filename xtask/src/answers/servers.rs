@@ -13,7 +13,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// The longest time until a server listens.
-const PATIENCE: Duration = Duration::from_secs(20);
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A server that answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,7 +32,7 @@ pub(super) enum Protocol {
 }
 
 /// Settings that all servers are started with.
-pub(super) struct Place<'a> {
+pub(super) struct ServerSetup<'a> {
     /// The folder to serve.
     pub(super) root: &'a Path,
     /// Scratch of the run.
@@ -69,7 +69,7 @@ impl Software {
     }
 
     /// The program; `None` where it can't be had, which is said.
-    fn program(self, place: &Place<'_>) -> Option<PathBuf> {
+    fn program(self, place: &ServerSetup<'_>) -> Option<PathBuf> {
         let found = match self {
             Self::Altway => Ok(place.altway.to_owned()),
             Self::Nginx => nginx().context("Debian's package nginx is not installed"),
@@ -130,7 +130,7 @@ impl Server {
     ///
     /// # Errors
     /// The server ends at once, or does not listen in time: with what it printed.
-    pub(super) fn start(software: Software, place: &Place<'_>) -> Result<Option<Self>> {
+    pub(super) fn start(software: Software, place: &ServerSetup<'_>) -> Result<Option<Self>> {
         let Some(program) = software.program(place) else {
             return Ok(None);
         };
@@ -176,7 +176,7 @@ impl Server {
         for (_, address) in self.addresses() {
             while TcpStream::connect(address).is_err() {
                 let ended = self.child.try_wait()?;
-                if ended.is_some() || begin.elapsed() > PATIENCE {
+                if ended.is_some() || begin.elapsed() > START_TIMEOUT {
                     let said = fs::read_to_string(log).unwrap_or_default();
                     bail!("{} does not listen: {said}", self.software);
                 }

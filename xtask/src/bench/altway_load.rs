@@ -7,9 +7,9 @@
 //! due, so that one which has to wait for others is as slow as its user would find it.
 
 use super::client::Outcome;
+use super::placement::Placement;
 use super::process::{self, Stop};
-use super::seat::Seat;
-use super::server::Place;
+use super::server::ServerSetup;
 use super::site;
 use super::workload::Load;
 use anyhow::{Context, Result, bail};
@@ -96,7 +96,7 @@ struct Times {
     max_us: u64,
 }
 
-/// Runs `load` against `server` over `protocol` in `seat`.
+/// Runs `load` against `server` over `protocol` in `placement`.
 ///
 /// # Errors
 /// The program is missing, can't begin or hangs, or somebody asked to stop.
@@ -104,8 +104,8 @@ pub(crate) fn run(
     load: Load,
     protocol: Protocol,
     server: SocketAddrV4,
-    place: Place,
-    seat: Seat,
+    place: ServerSetup,
+    placement: Placement,
     stop: &Stop,
 ) -> Result<Outcome> {
     let mut whole = Summary::default();
@@ -116,13 +116,13 @@ pub(crate) fn run(
         if protocol.scheme() == "https" {
             command.arg("--ca").arg(&place.site.authority);
         }
-        whole.add(run_once(&mut command, seat, stop)?);
+        whole.add(run_once(&mut command, placement, stop)?);
     }
     Ok(whole.outcome(load, protocol))
 }
 
-fn run_once(command: &mut Command, seat: Seat, stop: &Stop) -> Result<Summary> {
-    let ended = process::run(command, seat, LIMIT, stop).context("altway load failed")?;
+fn run_once(command: &mut Command, placement: Placement, stop: &Stop) -> Result<Summary> {
+    let ended = process::run(command, placement, LIMIT, stop).context("altway load failed")?;
     // It ends with a failure when a request failed, and still tells how it went.
     let Ok(output) = serde_json::from_str::<Output>(&ended.stdout) else {
         bail!("altway load failed: {}: {}", ended.status, ended.stderr);

@@ -6,9 +6,9 @@
 
 use super::altway_load::Protocol;
 use super::contender::Contender;
+use super::placement::Placement;
 use super::process::Stop;
-use super::seat::Seat;
-use super::server::{Place, Server};
+use super::server::{Server, ServerSetup};
 use super::workload::{Load, Transport};
 use super::{altway_load, h2load};
 use anyhow::Result;
@@ -37,15 +37,15 @@ pub(crate) struct Outcome {
 pub(crate) fn run(
     load: Load,
     server: &Server,
-    place: Place,
-    seat: Seat,
+    place: ServerSetup,
+    placement: Placement,
     stop: &Stop,
 ) -> Result<Outcome> {
     let (address, protocol) = (server.address, protocol(server));
     if protocol == Protocol::H3 || load.per_second.is_some() {
-        return altway_load::run(load, protocol, address, place, seat, stop);
+        return altway_load::run(load, protocol, address, place, placement, stop);
     }
-    h2load::run(load, server.transport, address, seat, stop)
+    h2load::run(load, server.transport, address, placement, stop)
 }
 
 fn protocol(server: &Server) -> Protocol {

@@ -1,4 +1,4 @@
-//! The cores that the server and the load client run on. Left to `seat`: moving them there.
+//! The cores that the server and the load client run on. Left to `placement`: moving them there.
 
 use anyhow::{Context, Result};
 use rustix::thread::{CpuSet, sched_getaffinity};

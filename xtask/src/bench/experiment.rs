@@ -8,10 +8,10 @@ use super::contender::Contender;
 use super::cores::Cores;
 use super::cpu;
 use super::network::Network;
+use super::placement::Placements;
 use super::process::Stop;
 use super::record::{Observation, Record, Turn};
-use super::seat::Seats;
-use super::server::{Place, Server};
+use super::server::{Server, ServerSetup};
 use super::workload::{Cell, Load, Transport, Workload};
 use super::{client, idle, shares};
 use crate::shell;
@@ -80,7 +80,7 @@ impl Experiment {
     /// A server doesn't start, or a record can't be kept.
     pub(crate) fn run(
         &self,
-        place: Place,
+        place: ServerSetup,
         stop: &Stop,
         mut keep: impl FnMut(Record) -> Result<()>,
     ) -> Result<()> {
@@ -114,27 +114,27 @@ impl Experiment {
     fn rounds(
         &self,
         cell: Cell,
-        place: Place,
+        place: ServerSetup,
         stop: &Stop,
         random: &mut fastrand::Rng,
         keep: &mut impl FnMut(Record) -> Result<()>,
     ) -> Result<()> {
-        let seats = self.seats(cell)?;
+        let placements = self.placements(cell)?;
         let load = self.load(cell.workload);
-        let origin = origin_of(cell, place, &seats, stop)?;
+        let origin = origin_of(cell, place, &placements, stop)?;
         let start =
-            |contender| Server::start(contender, origin.as_ref(), place, cell, &seats, stop);
+            |contender| Server::start(contender, origin.as_ref(), place, cell, &placements, stop);
         let mut servers: Vec<_> = self.taking_part(cell).map(start).collect::<Result<_>>()?;
         for server in &servers {
             let warm_up = load.divided(WARM_UP_DIVISOR);
-            client::run(warm_up, server, place, seats.client(), stop)?;
+            client::run(warm_up, server, place, placements.client(), stop)?;
             server.empty_log()?;
         }
         for round in 1..=self.rounds {
             shell::say(&format!("{cell}: round {round} of {}", self.rounds));
             random.shuffle(&mut servers);
             for (turn, server) in (1..).zip(&servers) {
-                let seen = self.observe(cell, server, place, &seats, stop);
+                let seen = self.observe(cell, server, place, &placements, stop);
                 server.empty_log()?;
                 let server = server.contender;
                 let turn = Turn {
@@ -153,13 +153,13 @@ impl Experiment {
         &self,
         cell: Cell,
         server: &Server,
-        place: Place,
-        seats: &Seats,
+        place: ServerSetup,
+        placements: &Placements,
         stop: &Stop,
     ) -> Result<Observation> {
         let load = self.load(cell.workload);
         let (cpu_before, lost_before) = (server.cpu()?, server.datagrams_lost()?);
-        let outcome = client::run(load, server, place, seats.client(), stop)?;
+        let outcome = client::run(load, server, place, placements.client(), stop)?;
         std::thread::sleep(settle(server.transport));
         let cpu = server.cpu()?.since(&cpu_before);
         let lost = server.datagrams_lost()?.zip(lost_before);
@@ -188,17 +188,17 @@ impl Experiment {
     fn idle(
         &self,
         cell: Cell,
-        place: Place,
+        place: ServerSetup,
         stop: &Stop,
         keep: &mut impl FnMut(Record) -> Result<()>,
     ) -> Result<()> {
-        let seats = self.seats(cell)?;
+        let placements = self.placements(cell)?;
         let load = self.load(cell.workload);
-        let origin = origin_of(cell, place, &seats, stop)?;
+        let origin = origin_of(cell, place, &placements, stop)?;
         shell::say(&format!("{cell}: {} connections", load.connections));
         for (turn, contender) in (1..).zip(self.taking_part(cell)) {
-            let server = Server::start(contender, origin.as_ref(), place, cell, &seats, stop)?;
-            let seen = idle::measure(load, &server, place, seats.client(), stop);
+            let server = Server::start(contender, origin.as_ref(), place, cell, &placements, stop)?;
+            let seen = idle::measure(load, &server, place, placements.client(), stop);
             let turn = Turn {
                 cell,
                 round: 1,
@@ -215,16 +215,21 @@ impl Experiment {
         all.filter(move |contender| contender.takes_part_in(cell))
     }
 
-    fn seats(&self, cell: Cell) -> Result<Seats> {
+    fn placements(&self, cell: Cell) -> Result<Placements> {
         let cores = Cores::shared_out(&self.cores, cell.workers);
-        Ok(Seats::new(cores, Network::of(cell.workload)?))
+        Ok(Placements::new(cores, Network::of(cell.workload)?))
     }
 }
 
 /// The server behind the proxies of `cell`, if it is one of proxies.
-fn origin_of(cell: Cell, place: Place, seats: &Seats, stop: &Stop) -> Result<Option<Server>> {
+fn origin_of(
+    cell: Cell,
+    place: ServerSetup,
+    placements: &Placements,
+    stop: &Stop,
+) -> Result<Option<Server>> {
     let is_proxied = cell.workload.is_proxied();
-    let origin = is_proxied.then(|| Server::start_origin(place, cell, seats, stop));
+    let origin = is_proxied.then(|| Server::start_origin(place, cell, placements, stop));
     origin.transpose()
 }
 

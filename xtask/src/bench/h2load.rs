@@ -3,8 +3,8 @@
 //! A round counts only when every request brought a 2xx answer and all of its bytes.
 
 use super::client::Outcome;
+use super::placement::Placement;
 use super::process::{self, Stop};
-use super::seat::Seat;
 use super::site;
 use super::workload::{Load, Transport};
 use crate::shell;
@@ -99,7 +99,7 @@ impl Report {
     }
 }
 
-/// Runs `load` against `server` in `seat` and reads the report.
+/// Runs `load` against `server` in `placement` and reads the report.
 ///
 /// # Errors
 /// h2load is missing, fails or hangs, or somebody asked to stop.
@@ -107,13 +107,13 @@ pub(crate) fn run(
     load: Load,
     transport: Transport,
     server: SocketAddrV4,
-    seat: Seat,
+    placement: Placement,
     stop: &Stop,
 ) -> Result<Outcome> {
     let program = shell::find("h2load").context("h2load is not installed")?;
     let mut command = Command::new(program);
     command.args(arguments(load, transport, server));
-    let report = process::output(&mut command, seat, LIMIT, stop).context("h2load failed")?;
+    let report = process::output(&mut command, placement, LIMIT, stop).context("h2load failed")?;
     Ok(Report::parse(&report)?.outcome(load, transport))
 }
 
@@ -125,7 +125,7 @@ pub(crate) fn run_logged(
     load: Load,
     transport: Transport,
     server: SocketAddrV4,
-    seat: Seat,
+    placement: Placement,
     stop: &Stop,
 ) -> Result<(Outcome, Vec<f64>)> {
     let program = shell::find("h2load").context("h2load is not installed")?;
@@ -133,7 +133,7 @@ pub(crate) fn run_logged(
     let mut command = Command::new(program);
     command.arg(format!("--log-file={}", log.path().display()));
     command.args(arguments(load, transport, server));
-    let report = process::output(&mut command, seat, LIMIT, stop).context("h2load failed")?;
+    let report = process::output(&mut command, placement, LIMIT, stop).context("h2load failed")?;
     let outcome = Report::parse(&report)?.outcome(load, transport);
     let log = std::fs::read_to_string(log.path()).context("cannot read h2load's log")?;
     Ok((outcome, times(&log)?))

@@ -1,10 +1,10 @@
 //! Memory of connections that are open and do nothing.
 
 use super::cpu;
+use super::placement::Placement;
 use super::process::{Running, Stop};
 use super::record::Observation;
-use super::seat::Seat;
-use super::server::{Place, Server};
+use super::server::{Server, ServerSetup};
 use super::site::SMALL;
 use super::workload::{Load, Transport};
 use anyhow::{Context, Result, bail, ensure};
@@ -21,12 +21,12 @@ const SPARE: u64 = 256;
 const WANTED: u64 = 32_768;
 
 /// Time that the connections may take to open.
-const OPENING: Duration = Duration::from_secs(120);
+const OPEN_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Time from the last request until the memory is read: for buffers to be given back.
 const SETTLE: Duration = Duration::from_secs(2);
 
-const GLANCE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Raises the limit of open files for this process and its children as far as it may go; gives it.
 pub(crate) fn raise_file_limit() -> u64 {
@@ -62,14 +62,14 @@ pub(crate) fn allowed(load: Load, file_limit: u64) -> Load {
 pub(crate) fn measure(
     load: Load,
     server: &Server,
-    place: Place,
-    seat: Seat,
+    place: ServerSetup,
+    placement: Placement,
     stop: &Stop,
 ) -> Result<Observation> {
     let memory_before_bytes = Some(cpu::resident_memory(server.pid())?);
     let before = server.cpu()?;
     let start = Instant::now();
-    let mut clients = open(load, server, place, seat, stop)?;
+    let mut clients = open(load, server, place, placement, stop)?;
     let duration = start.elapsed();
     let cpu = server.cpu()?.since(&before);
     std::thread::sleep(SETTLE);
@@ -90,7 +90,13 @@ pub(crate) fn measure(
     })
 }
 
-fn open(load: Load, server: &Server, place: Place, seat: Seat, stop: &Stop) -> Result<Running> {
+fn open(
+    load: Load,
+    server: &Server,
+    place: ServerSetup,
+    placement: Placement,
+    stop: &Stop,
+) -> Result<Running> {
     let program = match server.transport {
         Transport::H2c | Transport::Tls => "bench-idle",
         Transport::H3 => "bench-idle-h3",
@@ -107,7 +113,7 @@ fn open(load: Load, server: &Server, place: Place, seat: Seat, stop: &Stop) -> R
         .arg(&place.site.authority)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());
-    let mut clients = Running::start(&mut command, seat)?;
+    let mut clients = Running::start(&mut command, placement)?;
     let stdout = clients.child().stdout.take();
     let line = first_line(stdout.context("the pipe was asked for")?);
     let answer = wait(&line, stop)?;
@@ -131,9 +137,9 @@ fn first_line(pipe: ChildStdout) -> Receiver<String> {
 
 fn wait(line: &Receiver<String>, stop: &Stop) -> Result<String> {
     let start = Instant::now();
-    while start.elapsed() < OPENING {
+    while start.elapsed() < OPEN_TIMEOUT {
         stop.check()?;
-        match line.recv_timeout(GLANCE) {
+        match line.recv_timeout(POLL_INTERVAL) {
             Ok(line) => return Ok(line),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => bail!("the idle connections did not open"),

@@ -17,7 +17,7 @@ const POLICY: &str = "/usr/sbin/policy-rc.d";
 
 const SERVICES: [&str; 3] = ["h2o", "haproxy", "nginx"];
 
-const QUIET: [(&str, &str); 1] = [("DEBIAN_FRONTEND", "noninteractive")];
+const NONINTERACTIVE: [(&str, &str); 1] = [("DEBIAN_FRONTEND", "noninteractive")];
 
 /// Installs what is missing of `wanted` and the load client; gives those that are there then. A peer
 /// that can't be installed is left out, aloud.
@@ -62,12 +62,12 @@ pub(super) fn install(packages: &[&str]) -> Result<()> {
         "it takes root and apt-get"
     );
     let new_services = SERVICES.iter().filter(|name| packages.contains(name));
-    let _policy = NoStarting::begin(Path::new(POLICY))?;
-    shell::run_with("apt-get update -qq", &QUIET)?;
+    let _policy = ServiceStartGuard::begin(Path::new(POLICY))?;
+    shell::run_with("apt-get update -qq", &NONINTERACTIVE)?;
     // One by one: a package that this Debian doesn't have keeps none of the others out.
     for package in packages {
         let install = format!("apt-get install -y -qq --no-install-recommends {package}");
-        if let Err(error) = shell::run_with(&install, &QUIET) {
+        if let Err(error) = shell::run_with(&install, &NONINTERACTIVE) {
             shell::say(&format!("{error:#}"));
         }
     }
@@ -89,12 +89,12 @@ fn switch_off(service: &str) {
 }
 
 /// A guard that keeps packages from starting services while it lives.
-struct NoStarting {
+struct ServiceStartGuard {
     /// The file to be removed at the end; `None` when somebody else's was there.
     policy: Option<PathBuf>,
 }
 
-impl NoStarting {
+impl ServiceStartGuard {
     fn begin(path: &Path) -> Result<Self> {
         if path.exists() {
             // In containers; it has its own reason, and mostly the same one.
@@ -109,7 +109,7 @@ impl NoStarting {
     }
 }
 
-impl Drop for NoStarting {
+impl Drop for ServiceStartGuard {
     fn drop(&mut self) {
         if let Some(path) = &self.policy
             && let Err(error) = fs::remove_file(path)
@@ -127,7 +127,7 @@ mod tests {
     fn the_policy_forbids_starting_and_goes_away() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("policy");
-        let policy = NoStarting::begin(&path).unwrap();
+        let policy = ServiceStartGuard::begin(&path).unwrap();
         assert_eq!(
             fs::metadata(&path).unwrap().permissions().mode() & 0o777,
             0o755
@@ -142,7 +142,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("policy");
         fs::write(&path, "theirs").unwrap();
-        drop(NoStarting::begin(&path).unwrap());
+        drop(ServiceStartGuard::begin(&path).unwrap());
         assert_eq!(fs::read_to_string(&path).unwrap(), "theirs");
     }
 }

@@ -4,8 +4,8 @@
 //! The namespaces have no name: they live as long as the bench holds them or a program runs in them,
 //! so that nothing is left behind, even when the bench is killed.
 
+use super::placement::Placement;
 use super::process::{self, Stop};
-use super::seat::Seat;
 use super::workload::Workload;
 use anyhow::{Context, Result};
 use nix::sched::{CloneFlags, setns, unshare};
@@ -36,7 +36,7 @@ pub(crate) const VETH: VethSettings = VethSettings {
 };
 
 /// The time that a change of a device may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The network between server and client.
 #[derive(Debug)]
@@ -149,11 +149,11 @@ impl Namespace {
     fn ip(&self, arguments: &str) -> Result<()> {
         let mut command = Command::new("ip");
         command.args(arguments.split(' '));
-        let seat = Seat {
+        let placement = Placement {
             cores: &[],
             namespace: Some(self),
         };
-        process::output(&mut command, seat, PATIENCE, &Stop::default())
+        process::output(&mut command, placement, COMMAND_TIMEOUT, &Stop::default())
             .map(drop)
             .with_context(|| format!("`ip {arguments}` failed"))
     }

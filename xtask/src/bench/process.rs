@@ -3,7 +3,7 @@
 //! Each leads a process group of its own, so that a Ctrl-C at the terminal reaches the bench alone,
 //! which then ends what it started: by its number, and only while it has not been waited for.
 
-use super::seat::Seat;
+use super::placement::Placement;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::io::Read;
@@ -15,10 +15,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// Time between two looks at a program. It is long enough to cost nothing.
-const GLANCE: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The time that a program may take to end when asked to.
-const PATIENCE: Duration = Duration::from_secs(5);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Flag that is set when somebody asks the bench to stop (Ctrl-C, SIGTERM).
 #[derive(Debug, Clone, Default)]
@@ -58,13 +58,13 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts `command` in `seat`.
+    /// Starts `command` in `placement`.
     ///
     /// # Errors
     /// It can't be started there.
-    pub(crate) fn start(command: &mut Command, seat: Seat) -> Result<Self> {
+    pub(crate) fn start(command: &mut Command, placement: Placement) -> Result<Self> {
         command.process_group(0);
-        let child = seat.spawn(command)?;
+        let child = placement.spawn(command)?;
         Ok(Self {
             child,
             has_ended: false,
@@ -103,7 +103,7 @@ impl Running {
             if start.elapsed() > limit {
                 bail!("no end after {} s", limit.as_secs());
             }
-            sleep(GLANCE);
+            sleep(POLL_INTERVAL);
         }
     }
 
@@ -112,7 +112,7 @@ impl Running {
             return Ok(());
         }
         self.signal(Signal::TERM);
-        if self.wait(PATIENCE, &Stop::default()).is_err() {
+        if self.wait(STOP_TIMEOUT, &Stop::default()).is_err() {
             self.signal(Signal::KILL);
             self.child.wait()?;
             self.has_ended = true;
@@ -144,22 +144,22 @@ impl Drop for Running {
 /// It can't be started, fails, takes longer than `limit`, or somebody asked to stop.
 pub(crate) fn output(
     command: &mut Command,
-    seat: Seat,
+    placement: Placement,
     limit: Duration,
     stop: &Stop,
 ) -> Result<String> {
-    let Ended {
+    let ProcessExit {
         status,
         stdout,
         stderr,
-    } = run(command, seat, limit, stop)?;
+    } = run(command, placement, limit, stop)?;
     ensure!(status.success(), "{status}: {stdout}{stderr}");
     Ok(stdout)
 }
 
 /// A program that ended by itself, and what it printed.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct ProcessExit {
     pub(crate) status: ExitStatus,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -171,17 +171,17 @@ pub(crate) struct Ended {
 /// It can't be started, takes longer than `limit`, or somebody asked to stop.
 pub(crate) fn run(
     command: &mut Command,
-    seat: Seat,
+    placement: Placement,
     limit: Duration,
     stop: &Stop,
-) -> Result<Ended> {
+) -> Result<ProcessExit> {
     command.stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut running = Running::start(command, seat)?;
+    let mut running = Running::start(command, placement)?;
     let stdout = running.child().stdout.take().map(drain);
     let stderr = running.child().stderr.take().map(drain);
     let status = running.wait(limit, stop)?;
-    Ok(Ended {
+    Ok(ProcessExit {
         status,
         stdout: collect(stdout)?,
         stderr: collect(stderr)?,
@@ -215,7 +215,7 @@ mod tests {
         let mut shell = Command::new("sh");
         shell.args(["-c", "sleep 100 & echo $!; wait"]);
         shell.stdout(Stdio::piped());
-        let mut running = Running::start(&mut shell, Seat::HERE).unwrap();
+        let mut running = Running::start(&mut shell, Placement::HERE).unwrap();
         let mut reader = std::io::BufReader::new(running.child().stdout.take().unwrap());
         let mut line = String::new();
         std::io::BufRead::read_line(&mut reader, &mut line).unwrap();
@@ -228,7 +228,7 @@ mod tests {
     fn output_is_read_while_the_program_runs() {
         let mut sequence = Command::new("seq");
         sequence.arg("100000");
-        let text = output(&mut sequence, Seat::HERE, LIMIT, &Stop::default()).unwrap();
+        let text = output(&mut sequence, Placement::HERE, LIMIT, &Stop::default()).unwrap();
         assert_eq!(text.lines().count(), 100_000);
     }
 
@@ -236,7 +236,7 @@ mod tests {
     fn a_failure_shows_what_the_program_said() {
         let mut shell = Command::new("sh");
         shell.args(["-c", "echo why >&2; exit 3"]);
-        let error = output(&mut shell, Seat::HERE, LIMIT, &Stop::default()).unwrap_err();
+        let error = output(&mut shell, Placement::HERE, LIMIT, &Stop::default()).unwrap_err();
         assert!(error.to_string().contains("why"), "{error}");
     }
 
@@ -244,7 +244,13 @@ mod tests {
     fn a_stop_ends_the_wait() {
         let stop = Stop::default();
         stop.0.store(true, Ordering::Relaxed);
-        let error = output(Command::new("sleep").arg("100"), Seat::HERE, LIMIT, &stop).unwrap_err();
+        let error = output(
+            Command::new("sleep").arg("100"),
+            Placement::HERE,
+            LIMIT,
+            &stop,
+        )
+        .unwrap_err();
         assert_eq!(error.to_string(), "stopped");
     }
 }

@@ -4,7 +4,7 @@ use super::contender::Contender;
 use super::experiment::Experiment;
 use super::folder::{Folder, Setup};
 use super::process::Stop;
-use super::server::Place;
+use super::server::ServerSetup;
 use super::site::Site;
 use super::summary::{self, Line};
 use super::table;
@@ -38,7 +38,7 @@ impl Run {
         shell::say(&format!("seed {}", experiment.seed));
 
         let mut records = Vec::new();
-        let place = Place {
+        let place = ServerSetup {
             folder: temporary.path(),
             site: &site,
             programs,

@@ -2,8 +2,8 @@
 
 use super::contender::{self, Contender, Setting};
 use super::cpu::Snapshot;
+use super::placement::{Placement, Placements};
 use super::process::{Running, Stop};
-use super::seat::{Seat, Seats};
 use super::site::Site;
 use super::sockets;
 use super::workload::{Cell, Transport};
@@ -16,14 +16,14 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// Time that a server may take until it listens.
-const START: Duration = Duration::from_secs(20);
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Time between two looks at a starting server.
-const GLANCE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Settings that all servers of a bench are started with.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct ServerSetup<'a> {
     /// Folder of the bench; each server gets one in it.
     pub(crate) folder: &'a Path,
     pub(crate) site: &'a Site,
@@ -51,9 +51,9 @@ impl Server {
     pub(crate) fn start(
         contender: Contender,
         origin: Option<&Self>,
-        place: Place,
+        place: ServerSetup,
         cell: Cell,
-        seats: &Seats,
+        placements: &Placements,
         stop: &Stop,
     ) -> Result<Self> {
         let folder = place.folder.join(contender.name());
@@ -62,18 +62,18 @@ impl Server {
             site: place.site,
             folder: &folder,
             programs: place.programs,
-            address: SocketAddrV4::new(seats.server_address(), free_port()?),
+            address: SocketAddrV4::new(placements.server_address(), free_port()?),
             workers: cell.workers,
             transport: contender.transport_in(cell),
             behind: origin.map(|it| it.address),
             workload: cell.workload,
         };
         let command = contender.command(&setting)?;
-        let seat = match contender.is_origin() {
-            true => seats.client(),
-            false => seats.server(),
+        let placement = match contender.is_origin() {
+            true => placements.client(),
+            false => placements.server(),
         };
-        Self::launch(contender, command, &setting, seat, stop)
+        Self::launch(contender, command, &setting, placement, stop)
     }
 
     /// Starts the origin of a cell of proxies: nginx, over HTTP/1.1 in clear text, where the client runs. What it costs
@@ -82,9 +82,9 @@ impl Server {
     /// # Errors
     /// As those of [`Self::start`].
     pub(crate) fn start_origin(
-        place: Place,
+        place: ServerSetup,
         cell: Cell,
-        seats: &Seats,
+        placements: &Placements,
         stop: &Stop,
     ) -> Result<Self> {
         let folder = place.folder.join("origin");
@@ -100,14 +100,20 @@ impl Server {
             workload: cell.workload,
         };
         let command = contender::origin(&setting)?;
-        Self::launch(Contender::Nginx, command, &setting, seats.client(), stop)
+        Self::launch(
+            Contender::Nginx,
+            command,
+            &setting,
+            placements.client(),
+            stop,
+        )
     }
 
     fn launch(
         contender: Contender,
         mut command: Command,
         setting: &Setting,
-        seat: Seat,
+        placement: Placement,
         stop: &Stop,
     ) -> Result<Self> {
         let log = setting.folder.join("log.txt");
@@ -118,7 +124,7 @@ impl Server {
             contender,
             address: setting.address,
             transport: setting.transport,
-            running: Running::start(&mut command, seat)?,
+            running: Running::start(&mut command, placement)?,
             log,
         };
         server.wait_until_it_listens(stop)?;
@@ -164,12 +170,12 @@ impl Server {
                 bail!("{} ended ({status}): {}", self.contender, self.last_words());
             }
             ensure!(
-                start.elapsed() < START,
+                start.elapsed() < START_TIMEOUT,
                 "{} doesn't listen: {}",
                 self.contender,
                 self.last_words()
             );
-            sleep(GLANCE);
+            sleep(POLL_INTERVAL);
         }
         Ok(())
     }

@@ -13,9 +13,9 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 /// The time that a server may take to accept the connections.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ACCEPT_TIMEOUT: Duration = Duration::from_secs(5);
 
-const GLANCE: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Time from the end of the connections until the next server's turn.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -40,8 +40,11 @@ pub(crate) fn busiest(server: &Server, connections: u64, stop: &Stop) -> Result<
             break loops.iter().map(BTreeSet::len).max().unwrap_or(0);
         }
         stop.check()?;
-        ensure!(start.elapsed() < PATIENCE, "not all connections are served");
-        std::thread::sleep(GLANCE);
+        ensure!(
+            start.elapsed() < ACCEPT_TIMEOUT,
+            "not all connections are served"
+        );
+        std::thread::sleep(POLL_INTERVAL);
     };
     let share = most as f64 / clients.len() as f64;
     drop(clients);

@@ -89,7 +89,7 @@ fn lines(cell: Cell, records: &[&Record]) -> Vec<Line> {
         by_server.entry(record.server).or_default().push(record);
     }
     let of = |server| by_server.get(&server).map_or(&[][..], Vec::as_slice);
-    let beside = Beside {
+    let beside = BaselineRecords {
         altway: costs(of(Contender::Altway)),
         direct: of(Contender::Direct),
     };
@@ -100,13 +100,13 @@ fn lines(cell: Cell, records: &[&Record]) -> Vec<Line> {
 }
 
 /// Records that the servers of a cell are held against.
-struct Beside<'a> {
+struct BaselineRecords<'a> {
     altway: Costs,
     /// The origin, where it is asked without a proxy.
     direct: &'a [&'a Record],
 }
 
-fn line(cell: Cell, server: Contender, records: &[&Record], beside: &Beside) -> Line {
+fn line(cell: Cell, server: Contender, records: &[&Record], beside: &BaselineRecords) -> Line {
     let valid: Vec<_> = records.iter().filter(|r| r.valid).copied().collect();
     let costs = costs(records);
     let rates: Vec<_> = valid.iter().map(|r| r.requests_per_s()).collect();
@@ -159,7 +159,7 @@ fn line(cell: Cell, server: Contender, records: &[&Record], beside: &Beside) -> 
 fn added(
     server: Contender,
     valid: &[&Record],
-    beside: &Beside,
+    beside: &BaselineRecords,
     latency: fn(&Record) -> Option<f64>,
 ) -> Option<Spread> {
     let direct = beside.direct.iter().filter(|record| record.valid);

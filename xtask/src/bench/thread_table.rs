@@ -6,9 +6,9 @@ use super::cores::{self, Cores};
 use super::experiment::{Experiment, cells};
 use super::folder::{Folder, Setup};
 use super::network::Network;
+use super::placement::Placements;
 use super::process::Stop;
-use super::seat::Seats;
-use super::server::{Place, Server};
+use super::server::{Server, ServerSetup};
 use super::site::Site;
 use super::workload::{Cell, Load, Transport, Workload};
 use super::{build, client, cpu, h2load, idle, install};
@@ -113,7 +113,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let setup = Setup::of(&experiment, &programs)?;
     let name = setup.folder_name("thread-table");
     let mut folder = Folder::create(&common.parent(), &name, &setup)?;
-    let place = Place {
+    let place = ServerSetup {
         folder: temporary.path(),
         site: &site,
         programs: &programs,
@@ -161,17 +161,18 @@ impl Arguments {
 
 fn measure_all(
     experiment: &Experiment,
-    place: Place,
+    place: ServerSetup,
     stop: &Stop,
     keep: &mut impl FnMut(Row) -> Result<()>,
 ) -> Result<()> {
     let mut random = fastrand::Rng::with_seed(experiment.seed);
     for cell in &experiment.cells {
         let cores = Cores::shared_out(&experiment.cores, cell.workers);
-        let seats = Seats::new(cores, Network::of(cell.workload)?);
+        let placements = Placements::new(cores, Network::of(cell.workload)?);
         let load = experiment.load(cell.workload);
-        let start =
-            |contender: &Contender| Server::start(*contender, None, place, *cell, &seats, stop);
+        let start = |contender: &Contender| {
+            Server::start(*contender, None, place, *cell, &placements, stop)
+        };
         let servers = experiment.contenders.iter().map(start);
         let mut servers: Vec<Server> = servers.collect::<Result<_>>()?;
         for server in &servers {
@@ -179,7 +180,7 @@ fn measure_all(
                 load.divided(WARM_UP_DIVISOR),
                 server,
                 place,
-                seats.client(),
+                placements.client(),
                 stop,
             )?;
         }
@@ -188,7 +189,7 @@ fn measure_all(
             random.shuffle(&mut servers);
             for server in &servers {
                 stop.check()?;
-                let row = measure(*cell, load, server, &seats, stop)?;
+                let row = measure(*cell, load, server, &placements, stop)?;
                 keep(Row {
                     round,
                     threads_outnumber_cores: cell.workers >= experiment.cores.len(),
@@ -201,10 +202,17 @@ fn measure_all(
 }
 
 /// Measures one round of one server; the caller sets its number, and the mark for missing cores.
-fn measure(cell: Cell, load: Load, server: &Server, seats: &Seats, stop: &Stop) -> Result<Row> {
+fn measure(
+    cell: Cell,
+    load: Load,
+    server: &Server,
+    placements: &Placements,
+    stop: &Stop,
+) -> Result<Row> {
     let before = server.cpu()?;
     let (transport, address) = (server.transport, server.address);
-    let (outcome, mut times) = h2load::run_logged(load, transport, address, seats.client(), stop)?;
+    let (outcome, mut times) =
+        h2load::run_logged(load, transport, address, placements.client(), stop)?;
     std::thread::sleep(SETTLE);
     let used = server.cpu()?.since(&before);
     times.sort_by(f64::total_cmp);

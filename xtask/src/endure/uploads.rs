@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// The longest time for all of them: quic-go's client gives up then.
-const PATIENCE: Duration = Duration::from_secs(600);
+const UPLOADS_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A place where a server stores uploads, and the file that is uploaded.
 pub(super) struct Uploads {
@@ -74,7 +74,7 @@ impl Uploads {
         let program = go::interop_quic_go().context("quic-go is missing")?;
         let request = |at| serde_json::json!({"method": "PUT", "path": format!("/in/{at}"), "upload": self.bytes, "freely": true});
         let requests: Vec<_> = (0..self.count).map(request).collect();
-        let plan = serde_json::json!({"requests": requests, "parallel": self.count, "seconds": PATIENCE.as_secs()});
+        let plan = serde_json::json!({"requests": requests, "parallel": self.count, "seconds": UPLOADS_TIMEOUT.as_secs()});
         // Its report is a line for all.
         Ok(format!(
             "echo '{plan}' | {} client \"$ALTWAY_HOST:{port}\" {}",

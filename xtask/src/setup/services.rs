@@ -23,16 +23,16 @@ const SERVICES: [(&str, &str); 6] = [
 ];
 
 /// A ban: until it is dropped no package starts a service.
-pub(super) struct Forbidden {
+pub(super) struct ServiceStartGuard {
     policy: PathBuf,
 }
 
 /// `None`: this system has a policy of its own, which is left to its word.
-pub(super) fn forbid_starts() -> Result<Option<Forbidden>> {
+pub(super) fn forbid_starts() -> Result<Option<ServiceStartGuard>> {
     forbid(Path::new(POLICY)).with_context(|| format!("cannot write {POLICY}"))
 }
 
-fn forbid(policy: &Path) -> Result<Option<Forbidden>> {
+fn forbid(policy: &Path) -> Result<Option<ServiceStartGuard>> {
     let mut file = fs::File::options();
     let file = file.write(true).create_new(true).mode(0o755).open(policy);
     let mut file = match file {
@@ -40,7 +40,7 @@ fn forbid(policy: &Path) -> Result<Option<Forbidden>> {
         file => file?,
     };
     let policy = policy.into();
-    let forbidden = Forbidden { policy };
+    let forbidden = ServiceStartGuard { policy };
     file.write_all(text(std::process::id()).as_bytes())?;
     Ok(Some(forbidden))
 }
@@ -53,7 +53,7 @@ fn text(process: u32) -> String {
     )
 }
 
-impl Drop for Forbidden {
+impl Drop for ServiceStartGuard {
     fn drop(&mut self) {
         // When that fails the policy forbids nothing any more as soon as this process ends.
         let _ = fs::remove_file(&self.policy);

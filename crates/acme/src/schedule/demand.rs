@@ -7,7 +7,7 @@
 
 use super::backoff::{Budget, QUESTIONS};
 use super::entry::{Entry, unix};
-use super::{Memory, Now, Schedule, Validity};
+use super::{Now, SavedState, Schedule, Validity};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -219,17 +219,23 @@ impl Schedule {
     }
 
     /// Adds a name that came at run time, before a restart, with what was kept of it.
-    pub fn restore(&mut self, name: &str, held: Option<Validity>, memory: &Memory, now: Now) {
+    pub fn restore(
+        &mut self,
+        name: &str,
+        held: Option<Validity>,
+        saved_state: &SavedState,
+        now: Now,
+    ) {
         if self.entries.contains_key(name) || self.demand.held >= self.demand.most {
             return;
         }
-        let used = Duration::from_secs(memory.used_at);
+        let used = Duration::from_secs(saved_state.used_at);
         let unused = unix(now.wall).saturating_sub(used);
         // Its order, if it needs one, is asked for first.
         let lapsed = Permission::Allowed(Duration::ZERO);
         self.demand.insert(name, lapsed, unused, now.elapsed);
         self.demand.held += 1;
-        self.insert(name, held, memory, now);
+        self.insert(name, held, saved_state, now);
     }
 
     /// The answer to [`Task::Permission`](super::Task::Permission), with what there is of the name from before. False: the
@@ -238,7 +244,7 @@ impl Schedule {
         &mut self,
         name: &str,
         answer: Answer,
-        (held, memory): (Option<Validity>, &Memory),
+        (held, saved_state): (Option<Validity>, &SavedState),
         now: Now,
     ) -> bool {
         let is_new = !self.entries.contains_key(name);
@@ -254,7 +260,7 @@ impl Schedule {
         let is_allowed = matches!(known.permission, Permission::Allowed(_));
         if is_allowed && is_new {
             self.demand.held += 1;
-            self.insert(name, held, memory, now);
+            self.insert(name, held, saved_state, now);
         }
         is_allowed
     }

@@ -4,7 +4,7 @@
 use super::backoff::{OF_AUTHORITY, OF_NAMES, OF_POLLS};
 use super::failure::{Cause, Failure};
 use super::renewal::{Renewal, Validity, Window};
-use super::{LONGEST_LIMIT, Now, UNSAID_LIMIT};
+use super::{DEFAULT_RATE_LIMIT_WAIT, MAX_NAME_RETRY_AFTER, Now};
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -19,7 +19,7 @@ const POLL_INTERVAL: (Duration, Duration) = (Duration::from_secs(1), Duration::f
 /// The memory of a name that is kept over a restart.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Memory {
+pub struct SavedState {
     /// Failures one after the other.
     pub failures: u32,
     /// Failures in which the name was refused.
@@ -82,7 +82,7 @@ pub(super) struct Entry {
     /// Failures in which the name was refused: the challenge goes by them.
     pub(super) refusals: u32,
     /// Failures of the authority at this name, one after the other.
-    troubles: u32,
+    consecutive_failures: u32,
     retry_at: Duration,
     pub(super) is_limited: bool,
     /// True if an order may name the certificate that it replaces.
@@ -92,12 +92,17 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new(held: Option<Validity>, memory: &Memory, now: Now, rng: &mut Rng) -> Self {
+    pub(super) fn new(
+        held: Option<Validity>,
+        saved_state: &SavedState,
+        now: Now,
+        rng: &mut Rng,
+    ) -> Self {
         let wall = unix(now.wall);
-        let wait = Duration::from_secs(memory.retry_at).saturating_sub(wall);
-        let since = wall.saturating_sub(Duration::from_secs(memory.tried_at));
-        let wait = match memory.is_limited {
-            true => wait.min(LONGEST_LIMIT),
+        let wait = Duration::from_secs(saved_state.retry_at).saturating_sub(wall);
+        let since = wall.saturating_sub(Duration::from_secs(saved_state.tried_at));
+        let wait = match saved_state.is_limited {
+            true => wait.min(MAX_NAME_RETRY_AFTER),
             false => wait.min(RESTART_INTERVAL.saturating_sub(since)),
         };
         let resumed = Pending {
@@ -107,19 +112,19 @@ impl Entry {
         };
         Self {
             held: held.map(|validity| Renewal::new(validity, rng)),
-            pending: memory.has_order.then_some(resumed),
+            pending: saved_state.has_order.then_some(resumed),
             is_busy: false,
             is_ordering: false,
             tried_at: Duration::ZERO,
-            tried_on: Duration::from_secs(memory.tried_at),
-            failures: memory.failures,
-            refusals: memory.refusals,
-            troubles: 0,
+            tried_on: Duration::from_secs(saved_state.tried_at),
+            failures: saved_state.failures,
+            refusals: saved_state.refusals,
+            consecutive_failures: 0,
             retry_at: now.elapsed + wait,
-            is_limited: memory.is_limited,
+            is_limited: saved_state.is_limited,
             may_replace: true,
             ask_at: now.elapsed,
-            error: memory.error.clone(),
+            error: saved_state.error.clone(),
         }
     }
 
@@ -162,14 +167,14 @@ impl Entry {
     }
 
     /// The order is there: it is looked at again. Returns how long it has been there.
-    pub(super) fn pend(
+    pub(super) fn set_pending(
         &mut self,
         retry_after: Option<Duration>,
         elapsed: Duration,
         rng: &mut Rng,
     ) -> Duration {
         self.end();
-        self.troubles = 0;
+        self.consecutive_failures = 0;
         let begun = Pending {
             since: elapsed,
             next: elapsed,
@@ -192,7 +197,7 @@ impl Entry {
         self.pending = None;
         self.failures = 0;
         self.refusals = 0;
-        self.troubles = 0;
+        self.consecutive_failures = 0;
         self.is_limited = false;
         self.may_replace = true;
         self.retry_at = now.elapsed + held.least_interval();
@@ -208,10 +213,13 @@ impl Entry {
     pub(super) fn fail(&mut self, failure: &Failure, elapsed: Duration, rng: &mut Rng) -> bool {
         self.end();
         self.error = Some(failure.message.clone());
-        let asked = failure.retry_after.unwrap_or_default().min(LONGEST_LIMIT);
+        let asked = failure
+            .retry_after
+            .unwrap_or_default()
+            .min(MAX_NAME_RETRY_AFTER);
         if failure.cause == Cause::Authority {
-            self.troubles = self.troubles.saturating_add(1);
-            let at = elapsed + OF_AUTHORITY.wait(self.troubles, rng);
+            self.consecutive_failures = self.consecutive_failures.saturating_add(1);
+            let at = elapsed + OF_AUTHORITY.wait(self.consecutive_failures, rng);
             match &mut self.pending {
                 Some(pending) => {
                     pending.next = at;
@@ -223,12 +231,12 @@ impl Entry {
             return self.pending.is_some();
         }
         self.pending = None;
-        self.troubles = 0;
+        self.consecutive_failures = 0;
         self.failures = self.failures.saturating_add(1);
         self.is_limited = failure.cause == Cause::RateLimit;
         let usual = OF_NAMES.wait(self.failures, rng).max(asked);
         let wait = match failure.cause {
-            Cause::RateLimit if failure.retry_after.is_none() => usual.max(UNSAID_LIMIT),
+            Cause::RateLimit if failure.retry_after.is_none() => usual.max(DEFAULT_RATE_LIMIT_WAIT),
             Cause::Order if self.failures == 1 => Duration::from_secs(1),
             _ => usual,
         };
@@ -247,7 +255,7 @@ impl Entry {
     }
 
     pub(super) fn retry(&mut self, elapsed: Duration) {
-        if !self.is_limited && self.failures + self.troubles > 0 {
+        if !self.is_limited && self.failures + self.consecutive_failures > 0 {
             self.retry_at = self.retry_at.min(elapsed);
             if let Some(pending) = &mut self.pending {
                 pending.next = pending.next.min(elapsed);
@@ -255,9 +263,9 @@ impl Entry {
         }
     }
 
-    pub(super) fn memory(&self, now: Now) -> Memory {
+    pub(super) fn saved_state(&self, now: Now) -> SavedState {
         let retry = unix(now.wall) + self.retry_at.saturating_sub(now.elapsed);
-        Memory {
+        SavedState {
             tried_at: self.tried_on.as_secs(),
             retry_at: retry.as_secs(),
             failures: self.failures,
@@ -279,7 +287,7 @@ impl Entry {
             renew_at: self.held.as_ref().map(Renewal::moment),
             is_ordering: self.is_ordering || self.pending.is_some(),
             retry_in: waits.then_some(wait),
-            failures: self.failures.saturating_add(self.troubles),
+            failures: self.failures.saturating_add(self.consecutive_failures),
             error: self.error.clone(),
         }
     }

@@ -47,7 +47,7 @@ impl World {
         let challenges = vec![Challenge::Http01, Challenge::TlsAlpn01];
         let mut schedule = Schedule::new(challenges, 1, now);
         for index in 0..names {
-            schedule.add(&name(index), None, &Memory::default(), now);
+            schedule.add(&name(index), None, &SavedState::default(), now);
         }
         Self {
             schedule,
@@ -385,7 +385,7 @@ fn a_refused_name_holds_no_other_up() {
     let now = world.now();
     world
         .schedule
-        .add("other.example", None, &Memory::default(), now);
+        .add("other.example", None, &SavedState::default(), now);
     world.run(Duration::from_secs(10));
     assert_eq!(world.issued.len(), 1);
 }
@@ -441,12 +441,14 @@ fn an_order_that_is_gone_is_made_anew_and_replaces_nothing() {
 /// A schedule that begins anew with what the former one kept.
 fn restarted(world: &mut World) {
     let now = world.now();
-    let memory = world.schedule.memory(&name(0), now).unwrap();
+    let saved_state = world.schedule.saved_state(&name(0), now).unwrap();
     let held = world.status().validity;
     let challenges = vec![Challenge::Http01, Challenge::TlsAlpn01];
     world.advance(Duration::from_secs(2));
     world.schedule = Schedule::new(challenges, world.rng.u64(..), world.now());
-    world.schedule.add(&name(0), held, &memory, world.now());
+    world
+        .schedule
+        .add(&name(0), held, &saved_state, world.now());
 }
 
 #[test]

@@ -9,14 +9,14 @@ use quinn_proto::{Dir, VarInt};
 use crate::client::h2::{self, Http2};
 use crate::client::h3::{self, Http3};
 use crate::server::{LARGE, SMALL};
-use crate::{Arena, Attack};
+use crate::{Attack, AttackContext};
 
 pub(super) const ATTACKS: &[Attack] = &[
     Attack::new(
         "h3-stop-sending",
         "requests with STOP_SENDING in the same packet",
-        |arena| {
-            churn(arena, |client| {
+        |context| {
+            churn(context, |client| {
                 let Some(id) = client.get(&format!("/{SMALL}"), &[]) else {
                     return false;
                 };
@@ -32,8 +32,8 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack::new(
         "h3-reset-stream",
         "requests with RESET_STREAM in the same packet",
-        |arena| {
-            churn(arena, |client| {
+        |context| {
+            churn(context, |client| {
                 let request = h3::request("GET", "/", &[]);
                 let Some(id) = client.quic.open(Dir::Bi, &request) else {
                     return false;
@@ -50,8 +50,8 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack::new(
         "h3-empty-streams",
         "request streams that end before they begin",
-        |arena| {
-            churn(arena, |client| {
+        |context| {
+            churn(context, |client| {
                 let Some(id) = client.quic.open(Dir::Bi, &[]) else {
                     return false;
                 };
@@ -63,8 +63,8 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack::new(
         "h3-malformed-heads",
         "requests whose head lacks what it must have",
-        |arena| {
-            churn(arena, |client| {
+        |context| {
+            churn(context, |client| {
                 let head = h3::frame(1, &[0, 0]);
                 let Some(id) = client.quic.open(Dir::Bi, &head) else {
                     return false;
@@ -74,11 +74,15 @@ pub(super) const ATTACKS: &[Attack] = &[
             })
         },
     ),
-    Attack::new("h3-data-first", "requests that begin with DATA", |arena| {
-        churn(arena, |client| {
-            client.quic.open(Dir::Bi, &h3::frame(0, b"x")).is_some()
-        })
-    }),
+    Attack::new(
+        "h3-data-first",
+        "requests that begin with DATA",
+        |context| {
+            churn(context, |client| {
+                client.quic.open(Dir::Bi, &h3::frame(0, b"x")).is_some()
+            })
+        },
+    ),
     Attack::new(
         "h2-rapid-reset",
         "requests over HTTP/2 with RST_STREAM behind each",
@@ -91,11 +95,11 @@ const MOST: usize = 2000;
 /// Lines that one connection may cause in the log.
 const LINES: usize = 50;
 
-fn churn(arena: &mut Arena<'_>, one: fn(&mut Http3) -> bool) -> Result<()> {
-    let mut client = Http3::connect(&arena.target(), Arena::ATTACKER, 65_535)?;
+fn churn(context: &mut AttackContext<'_>, one: fn(&mut Http3) -> bool) -> Result<()> {
+    let mut client = Http3::connect(&context.target(), AttackContext::ATTACKER, 65_535)?;
     client.quic.turn();
     let (mut made, begun) = (0, Instant::now());
-    let limit = arena.pick(Duration::from_secs(2), Duration::from_secs(6));
+    let limit = context.pick(Duration::from_secs(2), Duration::from_secs(6));
     while client.quic.lost().is_none() && begun.elapsed() < limit {
         match one(&mut client) {
             true => {
@@ -107,14 +111,14 @@ fn churn(arena: &mut Arena<'_>, one: fn(&mut Http3) -> bool) -> Result<()> {
     }
     let (code, closed) = (client.quic.close_code(), client.quic.lost().is_some());
     let measured = format!("{made} requests, code {code:?}");
-    arena.check(
+    context.check(
         "the connection is closed",
         format!("by {MOST} requests"),
         measured,
         closed && made <= MOST,
     );
-    let lines = arena.server.log().lines().count();
-    arena.check(
+    let lines = context.server.log().lines().count();
+    context.check(
         "lines in the log",
         format!("≤ {LINES}"),
         lines.to_string(),
@@ -123,9 +127,9 @@ fn churn(arena: &mut Arena<'_>, one: fn(&mut Http3) -> bool) -> Result<()> {
     Ok(())
 }
 
-fn rapid_reset(arena: &mut Arena<'_>) -> Result<()> {
+fn rapid_reset(context: &mut AttackContext<'_>) -> Result<()> {
     // Without windows no response is complete when it is taken back.
-    let mut client = Http2::connect(&arena.target(), Arena::ATTACKER, 0)?;
+    let mut client = Http2::connect(&context.target(), AttackContext::ATTACKER, 0)?;
     let both = (0..MOST).flat_map(|n| {
         let stream = u32::try_from(2 * n + 1).unwrap_or(u32::MAX);
         [
@@ -136,7 +140,7 @@ fn rapid_reset(arena: &mut Arena<'_>) -> Result<()> {
     });
     let written = client.write(&both.collect::<Vec<_>>());
     let ended = written.is_err() || client.is_ended(Duration::from_secs(2));
-    arena.check(
+    context.check(
         "the connection is closed",
         format!("by {MOST} requests"),
         ended.to_string(),

@@ -6,7 +6,7 @@ use anyhow::Result;
 use quinn_proto::Dir;
 
 use crate::client::h3::{self, Http3};
-use crate::{Arena, Attack};
+use crate::{Attack, AttackContext};
 
 pub(super) const ATTACKS: &[Attack] = &[
     Attack::new(
@@ -31,7 +31,7 @@ const KNOWN: std::ops::RangeInclusive<u64> = 0x100..=0x110;
 const QPACK: std::ops::RangeInclusive<u64> = 0x200..=0x202;
 const TIMES: usize = 5000;
 
-fn floods(arena: &mut Arena<'_>) -> Result<()> {
+fn floods(context: &mut AttackContext<'_>) -> Result<()> {
     let once = |frame: Vec<u8>| frame;
     let settings: Vec<u8> = (0..7000_u64)
         .flat_map(|n| {
@@ -56,16 +56,16 @@ fn floods(arena: &mut Arena<'_>) -> Result<()> {
         ("large SETTINGS", h3::frame(4, &settings)),
     ];
     for (name, bytes) in cases {
-        let mut client = Http3::connect(&arena.target(), Arena::ATTACKER, 65_535)?;
+        let mut client = Http3::connect(&context.target(), AttackContext::ATTACKER, 65_535)?;
         let control = client.control;
-        expect_close(arena, name, &mut client, |client| {
+        expect_close(context, name, &mut client, |client| {
             client.quic.write(control, &bytes)
         });
     }
     Ok(())
 }
 
-fn qpack(arena: &mut Arena<'_>) -> Result<()> {
+fn qpack(context: &mut AttackContext<'_>) -> Result<()> {
     let cases: [(&str, u8, Vec<u8>); 4] = [
         (
             "Set Capacity to and fro",
@@ -85,11 +85,11 @@ fn qpack(arena: &mut Arena<'_>) -> Result<()> {
         ),
     ];
     for (name, kind, bytes) in cases {
-        let mut client = Http3::connect(&arena.target(), Arena::ATTACKER, 65_535)?;
+        let mut client = Http3::connect(&context.target(), AttackContext::ATTACKER, 65_535)?;
         client.quic.turn();
         let stream = client.quic.open(Dir::Uni, &[kind]);
         let stream = stream.ok_or_else(|| anyhow::anyhow!("no stream is allowed"))?;
-        expect_close(arena, name, &mut client, |client| {
+        expect_close(context, name, &mut client, |client| {
             client.quic.write(stream, &bytes)
         });
     }
@@ -97,7 +97,7 @@ fn qpack(arena: &mut Arena<'_>) -> Result<()> {
 }
 
 fn expect_close(
-    arena: &mut Arena<'_>,
+    context: &mut AttackContext<'_>,
     name: &str,
     client: &mut Http3,
     act: impl FnOnce(&mut Http3) -> usize,
@@ -109,10 +109,10 @@ fn expect_close(
         .drive(Duration::from_millis(700), |quic| quic.lost().is_some());
     let code = client.quic.close_code();
     let met = code.is_some_and(|code| KNOWN.contains(&code) || QPACK.contains(&code));
-    arena.check(name, "closed with a code", format!("{code:?}"), met);
+    context.check(name, "closed with a code", format!("{code:?}"), met);
 }
 
-fn fields(arena: &mut Arena<'_>) -> Result<()> {
+fn fields(context: &mut AttackContext<'_>) -> Result<()> {
     let (long, path) = ("x".repeat(70_000), format!("/{}", "p".repeat(60_000)));
     let names: Vec<String> = (0..5000).map(|n| format!("field-{n}")).collect();
     let many: Vec<_> = names.iter().map(|name| (name.as_str(), "x")).collect();
@@ -125,7 +125,7 @@ fn fields(arena: &mut Arena<'_>) -> Result<()> {
         ("a path of 60 KB", &path, vec![], &[404, 414, 431]),
     ];
     for (name, path, more, expected) in cases {
-        let mut client = Http3::connect(&arena.target(), Arena::ATTACKER, 65_535)?;
+        let mut client = Http3::connect(&context.target(), AttackContext::ATTACKER, 65_535)?;
         client.quic.turn();
         let stream = client.quic.open(Dir::Bi, &[]);
         let stream = stream.ok_or_else(|| anyhow::anyhow!("no stream is allowed"))?;
@@ -146,7 +146,7 @@ fn fields(arena: &mut Arena<'_>) -> Result<()> {
         });
         let status = h3::status(&response);
         let met = status.is_some_and(|status| expected.contains(&status));
-        arena.check(name, format!("{expected:?}"), format!("{status:?}"), met);
+        context.check(name, format!("{expected:?}"), format!("{status:?}"), met);
     }
     Ok(())
 }

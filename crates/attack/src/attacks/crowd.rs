@@ -9,7 +9,7 @@ use crate::client::h2::Http2;
 use crate::client::h3::Http3;
 use crate::client::tls::tcp;
 use crate::server::IDLE_TIMEOUT;
-use crate::{Arena, Attack};
+use crate::{Attack, AttackContext};
 
 pub(super) const ATTACKS: &[Attack] = &[
     Attack::new(
@@ -52,36 +52,36 @@ fn crowd<T>(mut open: impl FnMut() -> std::io::Result<T>) -> Vec<T> {
     held
 }
 
-fn silent(arena: &mut Arena<'_>) -> Result<()> {
-    let target = arena.target();
-    let held = crowd(|| tcp(&target, Arena::ATTACKER, None));
-    check(arena, held.len());
+fn silent(context: &mut AttackContext<'_>) -> Result<()> {
+    let target = context.target();
+    let held = crowd(|| tcp(&target, AttackContext::ATTACKER, None));
+    check(context, held.len());
     Ok(())
 }
 
-fn over_h2(arena: &mut Arena<'_>) -> Result<()> {
-    let target = arena.target();
-    let held = crowd(|| Http2::connect(&target, Arena::ATTACKER, 65_535));
-    check(arena, held.len());
+fn over_h2(context: &mut AttackContext<'_>) -> Result<()> {
+    let target = context.target();
+    let held = crowd(|| Http2::connect(&target, AttackContext::ATTACKER, 65_535));
+    check(context, held.len());
     Ok(())
 }
 
-fn over_h3(arena: &mut Arena<'_>) -> Result<()> {
-    let target = arena.target();
-    let held = crowd(|| Http3::connect(&target, Arena::ATTACKER, 65_535));
-    check(arena, held.len());
+fn over_h3(context: &mut AttackContext<'_>) -> Result<()> {
+    let target = context.target();
+    let held = crowd(|| Http3::connect(&target, AttackContext::ATTACKER, 65_535));
+    check(context, held.len());
     Ok(())
 }
 
-fn check(arena: &mut Arena<'_>, held: usize) {
-    arena.check("connections opened", "≥ 1", held.to_string(), held > 0);
+fn check(context: &mut AttackContext<'_>, held: usize) {
+    context.check("connections opened", "≥ 1", held.to_string(), held > 0);
     for protocol in [Protocol::H1, Protocol::H2, Protocol::H3] {
         let begun = Instant::now();
-        let status = bystander::fetch(&arena.target(), protocol, bystander::ADDRESS);
+        let status = bystander::fetch(&context.target(), protocol, bystander::ADDRESS);
         let took = begun.elapsed();
         let met = status.as_ref().is_ok_and(|status| *status == 200) && took <= SERVED;
         let measured = format!("{status:?} in {} ms", took.as_millis());
-        arena.check(
+        context.check(
             format!("another address over {protocol:?}"),
             "200 in 1 s",
             measured,

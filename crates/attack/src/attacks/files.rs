@@ -11,7 +11,7 @@ use super::spellings::spelled;
 use crate::bystander::{self, Protocol};
 use crate::client::h2::{self, Http2};
 use crate::server::{LARGE, SMALL, Setup};
-use crate::{Arena, Attack};
+use crate::{Attack, AttackContext};
 
 pub(super) const ATTACKS: &[Attack] = &[
     Attack::new(
@@ -32,10 +32,11 @@ pub(super) const ATTACKS: &[Attack] = &[
 
 const SPELLINGS: usize = 1100;
 
-fn descriptors(arena: &mut Arena<'_>) -> Result<()> {
+fn descriptors(context: &mut AttackContext<'_>) -> Result<()> {
     let mut statuses = BTreeMap::new();
-    for connection in 0..arena.pick(2, 10) {
-        let Ok(mut client) = Http2::connect(&arena.target(), Arena::ATTACKER, 65_535) else {
+    for connection in 0..context.pick(2, 10) {
+        let Ok(mut client) = Http2::connect(&context.target(), AttackContext::ATTACKER, 65_535)
+        else {
             *statuses.entry(0).or_default() += SPELLINGS;
             continue;
         };
@@ -48,17 +49,17 @@ fn descriptors(arena: &mut Arena<'_>) -> Result<()> {
         .filter(|(status, _)| **status != 200)
         .map(|(_, n)| n)
         .sum();
-    arena.check(
+    context.check(
         "spellings answered otherwise than by 200",
         "none",
         format!("{statuses:?}"),
         unserved == 0,
     );
-    thread::sleep(arena.pick(Duration::from_secs(1), Duration::from_secs(60)));
+    thread::sleep(context.pick(Duration::from_secs(1), Duration::from_secs(60)));
     for protocol in [Protocol::H1, Protocol::H2, Protocol::H3] {
-        let status = bystander::fetch(&arena.target(), protocol, bystander::ADDRESS);
+        let status = bystander::fetch(&context.target(), protocol, bystander::ADDRESS);
         let met = status.as_ref().is_ok_and(|status| *status == 200);
-        arena.check(
+        context.check(
             format!("a new client over {protocol:?} afterwards"),
             "200",
             format!("{status:?}"),
@@ -88,24 +89,24 @@ fn ask_for_spellings(client: &mut Http2, connection: usize) -> Vec<u16> {
     statuses
 }
 
-fn deleted(arena: &mut Arena<'_>) -> Result<()> {
+fn deleted(context: &mut AttackContext<'_>) -> Result<()> {
     let path = format!("/{LARGE}");
-    let mut client = Http2::connect(&arena.target(), Arena::ATTACKER, 1000)?;
+    let mut client = Http2::connect(&context.target(), AttackContext::ATTACKER, 1000)?;
     client.write(&h2::get(1, &path, &[]))?;
     let served = client.statuses(1, Duration::from_secs(2));
-    arena.check(
+    context.check(
         "the file is served",
         "[200]",
         format!("{served:?}"),
         served == [200],
     );
     drop(client);
-    fs::remove_file(arena.server.site().join(LARGE))?;
-    let (begun, pid) = (Instant::now(), arena.server.pid());
+    fs::remove_file(context.server.site().join(LARGE))?;
+    let (begun, pid) = (Instant::now(), context.server.pid());
     let limit = Duration::from_secs(15);
-    let freed = crate::arena::within(limit, || !holds_deleted(pid));
+    let freed = crate::context::within(limit, || !holds_deleted(pid));
     let after = format!("{freed}, {:.1} s", begun.elapsed().as_secs_f64());
-    arena.check("its space is free", "within 15 s", after, freed);
+    context.check("its space is free", "within 15 s", after, freed);
     Ok(())
 }
 

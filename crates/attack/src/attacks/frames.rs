@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::client::packet::{self, Sealer, frame};
 use crate::client::quic::Quic;
-use crate::{Arena, Attack};
+use crate::{Attack, AttackContext};
 
 pub(super) const ATTACKS: &[Attack] = &[
     Attack::new(
@@ -15,11 +15,16 @@ pub(super) const ATTACKS: &[Attack] = &[
         floods,
     )
     .within(16),
-    Attack::new("quic-lies", "frames that no honest client sends", lies).within(16),
+    Attack::new(
+        "quic-lies",
+        "frames that no honest client sends",
+        false_frames,
+    )
+    .within(16),
 ];
 
-fn connect(arena: &Arena<'_>) -> Result<(Quic, Sealer)> {
-    let mut quic = Quic::connect(&arena.target(), Arena::ATTACKER, 65_535)?;
+fn connect(context: &AttackContext<'_>) -> Result<(Quic, Sealer)> {
+    let mut quic = Quic::connect(&context.target(), AttackContext::ATTACKER, 65_535)?;
     quic.drive(Duration::from_millis(50), |_| false);
     let sealer = quic.sealer();
     Ok((quic, sealer))
@@ -28,7 +33,7 @@ fn connect(arena: &Arena<'_>) -> Result<(Quic, Sealer)> {
 /// Frames of the `n`th packet.
 type Flood = fn(u64) -> Vec<u8>;
 
-fn floods(arena: &mut Arena<'_>) -> Result<()> {
+fn floods(context: &mut AttackContext<'_>) -> Result<()> {
     let floods: [(&str, Flood); 7] = [
         ("PING", |_| frame(1, &[]).repeat(60)),
         ("PATH_CHALLENGE", |n| {
@@ -44,10 +49,10 @@ fn floods(arena: &mut Arena<'_>) -> Result<()> {
         }),
         ("DATA_BLOCKED", |n| frame(0x14, &[n]).repeat(100)),
     ];
-    let time = arena.pick(Duration::from_millis(150), Duration::from_secs(4));
+    let time = context.pick(Duration::from_millis(150), Duration::from_secs(4));
     for (name, flood) in floods {
-        let (quic, mut sealer) = connect(arena)?;
-        let before = arena.usage();
+        let (quic, mut sealer) = connect(context)?;
+        let before = context.usage();
         let (begun, mut sent) = (Instant::now(), 0);
         while begun.elapsed() < time {
             let _ = quic.socket().send(&sealer.packet(&flood(sent)));
@@ -56,8 +61,8 @@ fn floods(arena: &mut Arena<'_>) -> Result<()> {
                 std::thread::sleep(Duration::from_micros(500));
             }
         }
-        let above = arena.usage().resident.saturating_sub(before.resident) >> 20;
-        arena.check(
+        let above = context.usage().resident.saturating_sub(before.resident) >> 20;
+        context.check(
             format!("{sent} packets of {name}"),
             "≤ 8 MiB more",
             format!("{above} MiB"),
@@ -67,9 +72,9 @@ fn floods(arena: &mut Arena<'_>) -> Result<()> {
     Ok(())
 }
 
-fn lies(arena: &mut Arena<'_>) -> Result<()> {
+fn false_frames(context: &mut AttackContext<'_>) -> Result<()> {
     let far = 1 << 40;
-    let lies: [(&str, u64, Vec<u8>); 6] = [
+    let false_frames: [(&str, u64, Vec<u8>); 6] = [
         ("RETIRE_CONNECTION_ID of none", 0x0a, frame(0x19, &[1000])),
         (
             "ACK of what was not sent",
@@ -93,11 +98,11 @@ fn lies(arena: &mut Arena<'_>) -> Result<()> {
             frame(0x11, &[2, 1]),
         ),
     ];
-    for (name, code, frames) in lies {
-        let (quic, mut sealer) = connect(arena)?;
+    for (name, code, frames) in false_frames {
+        let (quic, mut sealer) = connect(context)?;
         quic.socket().send(&sealer.packet(&frames))?;
         let found = close_code(&quic, &sealer);
-        arena.check(
+        context.check(
             name,
             format!("closed with {code}"),
             format!("{found:?}"),

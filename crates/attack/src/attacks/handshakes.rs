@@ -8,7 +8,7 @@ use anyhow::Result;
 use rustls::ClientConnection;
 
 use crate::client::tls::{Tls, is_timeout, tcp};
-use crate::{Arena, Attack};
+use crate::{Attack, AttackContext};
 
 pub(super) const ATTACKS: &[Attack] = &[
     Attack::new(
@@ -26,22 +26,22 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack::new("tls-key-updates", "key updates without end", key_updates).within(16),
 ];
 
-fn stopped(arena: &mut Arena<'_>) -> Result<()> {
+fn stopped(context: &mut AttackContext<'_>) -> Result<()> {
     let mut held = Vec::new();
-    for _ in 0..arena.pick(500, 5000) {
-        if let Ok(mut stream) = tcp(&arena.target(), Arena::ATTACKER, None)
+    for _ in 0..context.pick(500, 5000) {
+        if let Ok(mut stream) = tcp(&context.target(), AttackContext::ATTACKER, None)
             && stream.write_all(&[22, 3, 1, 0, 200]).is_ok()
         {
             held.push(stream);
         }
     }
-    std::thread::sleep(arena.pick(Duration::from_millis(300), Duration::from_secs(12)));
-    let left = arena
+    std::thread::sleep(context.pick(Duration::from_millis(300), Duration::from_secs(12)));
+    let left = context
         .usage()
         .descriptors
-        .saturating_sub(arena.idle.descriptors);
-    let bar = arena.pick(500, 16);
-    arena.check(
+        .saturating_sub(context.idle.descriptors);
+    let bar = context.pick(500, 16);
+    context.check(
         "connections that are still open",
         format!("≤ {bar}"),
         left.to_string(),
@@ -51,24 +51,24 @@ fn stopped(arena: &mut Arena<'_>) -> Result<()> {
 }
 
 /// The records of a ClientHello.
-fn client_hello(arena: &Arena<'_>) -> Result<(ClientConnection, Vec<u8>)> {
-    let config = Arc::new(arena.target().tls(b"http/1.1"));
+fn client_hello(context: &AttackContext<'_>) -> Result<(ClientConnection, Vec<u8>)> {
+    let config = Arc::new(context.target().tls(b"http/1.1"));
     let mut session = ClientConnection::new(config, "localhost".try_into()?)?;
     let mut records = Vec::new();
     session.write_tls(&mut records)?;
     Ok((session, records))
 }
 
-fn odd(arena: &mut Arena<'_>) -> Result<()> {
-    let (mut session, records) = client_hello(arena)?;
-    let mut stream = tcp(&arena.target(), Arena::ATTACKER, None)?;
+fn odd(context: &mut AttackContext<'_>) -> Result<()> {
+    let (mut session, records) = client_hello(context)?;
+    let mut stream = tcp(&context.target(), AttackContext::ATTACKER, None)?;
     let bytewise: Vec<u8> = records[5..]
         .iter()
         .flat_map(|byte| [22, 3, 1, 0, 1, *byte])
         .collect();
     stream.write_all(&bytewise)?;
     let served = session.complete_io(&mut stream).is_ok() && !session.is_handshaking();
-    arena.check(
+    context.check(
         "a ClientHello in records of a byte",
         "served",
         format!("served: {served}"),
@@ -87,10 +87,10 @@ fn odd(arena: &mut Arena<'_>) -> Result<()> {
         ("empty records", empty),
         ("ChangeCipherSpec flood", ccs),
     ] {
-        let mut stream = tcp(&arena.target(), Arena::ATTACKER, None)?;
+        let mut stream = tcp(&context.target(), AttackContext::ATTACKER, None)?;
         let written = stream.write_all(&bytes).is_ok();
         let closed = !written || is_closed(&mut stream);
-        arena.check(name, "closed", format!("closed: {closed}"), closed);
+        context.check(name, "closed", format!("closed: {closed}"), closed);
     }
     Ok(())
 }
@@ -106,8 +106,8 @@ fn is_closed(stream: &mut std::net::TcpStream) -> bool {
     }
 }
 
-fn key_updates(arena: &mut Arena<'_>) -> Result<()> {
-    let mut tls = Tls::connect(&arena.target(), Arena::ATTACKER, b"http/1.1")?;
+fn key_updates(context: &mut AttackContext<'_>) -> Result<()> {
+    let mut tls = Tls::connect(&context.target(), AttackContext::ATTACKER, b"http/1.1")?;
     let mut made = 0;
     for _ in 0..1000 {
         if tls.session().refresh_traffic_keys().is_err() || tls.write(&[]).is_err() {
@@ -116,7 +116,7 @@ fn key_updates(arena: &mut Arena<'_>) -> Result<()> {
         made += 1;
     }
     let ending = tls.read_to_end(Duration::from_secs(1));
-    arena.check(
+    context.check(
         "key updates",
         "closed",
         format!("closed: {} after {made} at most", ending.closed),

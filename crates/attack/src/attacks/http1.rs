@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::client::tls::Tls;
 use crate::server::SMALL;
-use crate::{Arena, Attack};
+use crate::{Attack, AttackContext};
 
 pub(super) const ATTACKS: &[Attack] = &[
     Attack::new(
@@ -30,11 +30,11 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack::new("h1-slow-head", "a head that comes byte by byte", slow_head).only_in_full(),
 ];
 
-fn connect(arena: &Arena<'_>) -> std::io::Result<Tls> {
-    Tls::connect(&arena.target(), Arena::ATTACKER, b"http/1.1")
+fn connect(context: &AttackContext<'_>) -> std::io::Result<Tls> {
+    Tls::connect(&context.target(), AttackContext::ATTACKER, b"http/1.1")
 }
 
-fn measureless(arena: &mut Arena<'_>) -> Result<()> {
+fn measureless(context: &mut AttackContext<'_>) -> Result<()> {
     let fields: String = (0..101).map(|n| format!("field-{n}: x\r\n")).collect();
     let head = "POST / HTTP/1.1\r\nhost: localhost\r\n";
     let chunked = format!("{head}transfer-encoding: chunked\r\n\r\n");
@@ -83,7 +83,7 @@ fn measureless(arena: &mut Arena<'_>) -> Result<()> {
         ),
     ];
     for (name, bytes) in cases {
-        let mut tls = connect(arena)?;
+        let mut tls = connect(context)?;
         // It may close before it has taken all.
         let _ = tls.write(bytes.as_bytes());
         let ending = tls.read_to_end(Duration::from_secs(2));
@@ -91,7 +91,7 @@ fn measureless(arena: &mut Arena<'_>) -> Result<()> {
             .status()
             .is_none_or(|status| (400..500).contains(&status));
         let measured = format!("{:?}, closed: {}", ending.status(), ending.closed);
-        arena.check(
+        context.check(
             name,
             "refused, and closed",
             measured,
@@ -101,10 +101,10 @@ fn measureless(arena: &mut Arena<'_>) -> Result<()> {
     Ok(())
 }
 
-fn slow_posts(arena: &mut Arena<'_>) -> Result<()> {
+fn slow_posts(context: &mut AttackContext<'_>) -> Result<()> {
     let mut held = Vec::new();
-    for _ in 0..arena.pick(50, 300) {
-        let mut tls = connect(arena)?;
+    for _ in 0..context.pick(50, 300) {
+        let mut tls = connect(context)?;
         tls.write(b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000000\r\n\r\nx")?;
         held.push(tls);
     }
@@ -115,7 +115,7 @@ fn slow_posts(arena: &mut Arena<'_>) -> Result<()> {
         refused += usize::from(crate::client::tls::status(&answer) == Some(405));
     }
     let all = held.len();
-    arena.check(
+    context.check(
         "bodies refused at once",
         format!("{all} × 405"),
         refused.to_string(),
@@ -124,12 +124,12 @@ fn slow_posts(arena: &mut Arena<'_>) -> Result<()> {
     Ok(())
 }
 
-fn pipeline(arena: &mut Arena<'_>) -> Result<()> {
+fn pipeline(context: &mut AttackContext<'_>) -> Result<()> {
     let requests = format!("GET /{SMALL} HTTP/1.1\r\nhost: localhost\r\n\r\n").repeat(2000);
-    let deadline = Instant::now() + arena.pick(Duration::from_secs(1), Duration::from_secs(10));
+    let deadline = Instant::now() + context.pick(Duration::from_secs(1), Duration::from_secs(10));
     let mut answered = 0;
     while Instant::now() < deadline {
-        let mut tls = connect(arena)?;
+        let mut tls = connect(context)?;
         tls.write(requests.as_bytes())?;
         let (mut seen, begun) = (0, Instant::now());
         while seen < 2000 && begun.elapsed() < Duration::from_secs(5) {
@@ -143,7 +143,7 @@ fn pipeline(arena: &mut Arena<'_>) -> Result<()> {
         }
         answered += seen;
     }
-    arena.check(
+    context.check(
         "requests answered",
         "> 0",
         answered.to_string(),
@@ -152,9 +152,9 @@ fn pipeline(arena: &mut Arena<'_>) -> Result<()> {
     Ok(())
 }
 
-fn unread(arena: &mut Arena<'_>) -> Result<()> {
+fn unread(context: &mut AttackContext<'_>) -> Result<()> {
     let requests = format!("GET /{SMALL} HTTP/1.1\r\nhost: localhost\r\n\r\n").repeat(1000);
-    let mut tls = connect(arena)?;
+    let mut tls = connect(context)?;
     tls.tcp()
         .set_write_timeout(Some(Duration::from_millis(500)))?;
     let mut taken = 0;
@@ -162,7 +162,7 @@ fn unread(arena: &mut Arena<'_>) -> Result<()> {
         taken += requests.len();
     }
     let mebibytes = taken as f64 / f64::from(1 << 20);
-    arena.check_at_most(
+    context.check_at_most(
         "requests taken while no response is",
         16.0,
         mebibytes,
@@ -171,15 +171,15 @@ fn unread(arena: &mut Arena<'_>) -> Result<()> {
     Ok(())
 }
 
-fn slow_head(arena: &mut Arena<'_>) -> Result<()> {
-    let mut tls = connect(arena)?;
+fn slow_head(context: &mut AttackContext<'_>) -> Result<()> {
+    let mut tls = connect(context)?;
     let begun = Instant::now();
     tls.write(b"GET / HTTP/1.1\r\n")?;
     let mut open = true;
     while open && begun.elapsed() < Duration::from_secs(60) {
         open = tls.write(b"x").is_ok() && tls.read(Duration::from_secs(1)).is_ok();
     }
-    arena.check(
+    context.check(
         "the connection is closed",
         "in 60 s",
         format!("{:?}", begun.elapsed()),

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use crate::bystander::{self, Protocol};
 use crate::client::quic::Quic;
 use crate::server::HANDSHAKE_TIMEOUT;
-use crate::{Arena, Attack};
+use crate::{Attack, AttackContext};
 
 pub(super) const ATTACKS: &[Attack] = &[
     Attack::new(
@@ -35,11 +35,11 @@ pub(super) const ATTACKS: &[Attack] = &[
 /// Bytes that may go to an address for each that came from it (RFC 9000 section 8.1).
 const RATIO: f64 = 3.0;
 
-fn half_open(arena: &mut Arena<'_>) -> Result<()> {
+fn half_open(context: &mut AttackContext<'_>) -> Result<()> {
     let mut held = Vec::new();
-    for n in 0..arena.pick(100, 3000) {
+    for n in 0..context.pick(100, 3000) {
         let from = format!("127.0.3.{}", 1 + n % 200).parse()?;
-        let mut quic = Quic::start(&arena.target(), from, 65_535)?;
+        let mut quic = Quic::start(&context.target(), from, 65_535)?;
         let sent: usize = quic
             .transmits()
             .iter()
@@ -47,15 +47,15 @@ fn half_open(arena: &mut Arena<'_>) -> Result<()> {
             .sum();
         held.push((quic, sent));
     }
-    let status = bystander::fetch(&arena.target(), Protocol::H3, bystander::ADDRESS);
+    let status = bystander::fetch(&context.target(), Protocol::H3, bystander::ADDRESS);
     let met = status.as_ref().is_ok_and(|status| *status == 200);
-    arena.check("a new client over H3", "200", format!("{status:?}"), met);
+    context.check("a new client over H3", "200", format!("{status:?}"), met);
     std::thread::sleep(Duration::from_secs(1));
     let ratios = held
         .iter()
         .map(|(quic, sent)| drain(quic.socket()).iter().sum::<usize>() as f64 / *sent as f64);
     let worst = ratios.fold(0.0, f64::max);
-    arena.check_at_most("bytes to an address for each from it", RATIO, worst, " ×");
+    context.check_at_most("bytes to an address for each from it", RATIO, worst, " ×");
     Ok(())
 }
 
@@ -66,15 +66,15 @@ fn drain(socket: &UdpSocket) -> Vec<usize> {
     std::iter::from_fn(|| socket.recv(&mut buffer).ok()).collect()
 }
 
-fn repeated(arena: &mut Arena<'_>) -> Result<()> {
-    let mut quic = Quic::start(&arena.target(), Arena::ATTACKER, 65_535)?;
+fn repeated(context: &mut AttackContext<'_>) -> Result<()> {
+    let mut quic = Quic::start(&context.target(), AttackContext::ATTACKER, 65_535)?;
     let datagrams = quic.transmits();
     let first = datagrams.first().context("there is a first datagram")?;
     let mut garbled = first.clone();
     if let Some(last) = garbled.last_mut() {
         *last ^= 1;
     }
-    let (before, times) = (arena.usage().cpu, arena.pick(2000, 50_000));
+    let (before, times) = (context.usage().cpu, context.pick(2000, 50_000));
     for _ in 0..times {
         let _ = quic.socket().send(first);
         let _ = quic.socket().send(&garbled);
@@ -82,36 +82,36 @@ fn repeated(arena: &mut Arena<'_>) -> Result<()> {
     std::thread::sleep(Duration::from_millis(500));
     let received: usize = drain(quic.socket()).iter().sum();
     let ratio = received as f64 / (2 * times * first.len()) as f64;
-    arena.check_at_most("bytes sent for each received", RATIO, ratio, " ×");
-    let cpu = arena.usage().cpu.saturating_sub(before);
-    arena.check_at_most("processor time of the server", 4.0, cpu.as_secs_f64(), " s");
+    context.check_at_most("bytes sent for each received", RATIO, ratio, " ×");
+    let cpu = context.usage().cpu.saturating_sub(before);
+    context.check_at_most("processor time of the server", 4.0, cpu.as_secs_f64(), " s");
     Ok(())
 }
 
 /// Answers to one datagram.
-fn answers(arena: &Arena<'_>, datagram: &[u8]) -> Result<Vec<usize>> {
-    let socket = UdpSocket::bind((Arena::ATTACKER, 0))?;
-    socket.connect(arena.target().address)?;
+fn answers(context: &AttackContext<'_>, datagram: &[u8]) -> Result<Vec<usize>> {
+    let socket = UdpSocket::bind((AttackContext::ATTACKER, 0))?;
+    socket.connect(context.target().address)?;
     socket.send(datagram)?;
     std::thread::sleep(Duration::from_millis(150));
     Ok(drain(&socket))
 }
 
-fn unknown(arena: &mut Arena<'_>) -> Result<()> {
+fn unknown(context: &mut AttackContext<'_>) -> Result<()> {
     let version = [
         0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8, 1, 2, 3, 4, 5, 6, 7, 8, 8, 1, 2, 3, 4, 5, 6, 7, 8,
     ];
     let padded = |len: usize| [&version[..], &vec![0; len - version.len()]].concat();
-    let negotiation = answers(arena, &padded(1200))?;
+    let negotiation = answers(context, &padded(1200))?;
     let met = negotiation.len() == 1 && negotiation[0] <= 100;
-    arena.check(
+    context.check(
         "an unknown version in 1,200 B",
         "one short answer",
         format!("{negotiation:?}"),
         met,
     );
-    let short = answers(arena, &padded(1199))?;
-    arena.check(
+    let short = answers(context, &padded(1199))?;
+    context.check(
         "an unknown version in 1,199 B",
         "no answer",
         format!("{short:?}"),
@@ -119,34 +119,34 @@ fn unknown(arena: &mut Arena<'_>) -> Result<()> {
     );
     let mut packet = vec![0x40; 200];
     fastrand::fill(&mut packet[1..]);
-    let reset = answers(arena, &packet)?;
+    let reset = answers(context, &packet)?;
     let met = reset.iter().all(|size| *size < packet.len()) && reset.len() <= 1;
-    arena.check(
+    context.check(
         "an unknown connection ID in 200 B",
         "shorter, or none",
         format!("{reset:?}"),
         met,
     );
-    let tiny = answers(arena, &packet[..21])?;
-    arena.check(
+    let tiny = answers(context, &packet[..21])?;
+    context.check(
         "an unknown connection ID in 21 B",
         "no answer",
         format!("{tiny:?}"),
         tiny.is_empty(),
     );
-    resets(arena, &mut packet)
+    resets(context, &mut packet)
 }
 
 /// Stateless resets are rare, whatever comes.
-fn resets(arena: &mut Arena<'_>, packet: &mut [u8]) -> Result<()> {
-    let socket = UdpSocket::bind((Arena::ATTACKER, 0))?;
-    socket.connect(arena.target().address)?;
+fn resets(context: &mut AttackContext<'_>, packet: &mut [u8]) -> Result<()> {
+    let socket = UdpSocket::bind((AttackContext::ATTACKER, 0))?;
+    socket.connect(context.target().address)?;
     let (begun, mut answered) = (Instant::now(), 0);
     while begun.elapsed() < Duration::from_secs(1) {
         fastrand::fill(&mut packet[1..]);
         let _ = socket.send(packet);
         answered += drain(&socket).len();
     }
-    arena.check_at_most("stateless resets in a second", 110.0, answered as f64, "");
+    context.check_at_most("stateless resets in a second", 110.0, answered as f64, "");
     Ok(())
 }

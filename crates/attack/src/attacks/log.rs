@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::bystander::{self, Protocol};
 use crate::client::h2::{self, Http2};
 use crate::server::{SMALL, Setup};
-use crate::{Arena, Attack};
+use crate::{Attack, AttackContext};
 
 pub(super) const ATTACKS: &[Attack] = &[Attack::new(
     "log-that-nobody-reads",
@@ -27,8 +27,8 @@ const REQUESTS: usize = 1500;
 /// The grace, and what the process may need beyond it.
 const ENDED: Duration = Duration::from_secs(4);
 
-fn requests(arena: &mut Arena<'_>) -> Result<()> {
-    let mut client = Http2::connect(&arena.target(), Arena::ATTACKER, 65_535)?;
+fn requests(context: &mut AttackContext<'_>) -> Result<()> {
+    let mut client = Http2::connect(&context.target(), AttackContext::ATTACKER, 65_535)?;
     let mut answered = 0;
     for begin in (0..REQUESTS).step_by(50) {
         let requests = (begin..begin + 50).flat_map(|n| {
@@ -45,7 +45,7 @@ fn requests(arena: &mut Arena<'_>) -> Result<()> {
         }
         answered += statuses.len();
     }
-    arena.check(
+    context.check(
         "requests answered",
         "1500",
         answered.to_string(),
@@ -53,18 +53,18 @@ fn requests(arena: &mut Arena<'_>) -> Result<()> {
     );
     // Lines are written in blocks, and at the latest after a while: then is when a worker may hang.
     std::thread::sleep(Duration::from_millis(500));
-    let status = bystander::fetch(&arena.target(), Protocol::H2, bystander::ADDRESS);
+    let status = bystander::fetch(&context.target(), Protocol::H2, bystander::ADDRESS);
     let met = status.as_ref().is_ok_and(|status| *status == 200);
-    arena.check("a new client afterwards", "200", format!("{status:?}"), met);
+    context.check("a new client afterwards", "200", format!("{status:?}"), met);
     Ok(())
 }
 
-fn terminate(arena: &mut Arena<'_>) -> Result<()> {
-    let ended = arena.server.terminate(ENDED)?;
+fn terminate(context: &mut AttackContext<'_>) -> Result<()> {
+    let ended = context.server.terminate(ENDED)?;
     let measured = ended.map_or("it runs on".into(), |after| {
         format!("{:.1} s", after.as_secs_f64())
     });
-    arena.check(
+    context.check(
         "SIGTERM with a grace of 1 s ends it",
         "in 4 s",
         measured,

@@ -8,27 +8,27 @@ use anyhow::{Context, Result};
 use crate::client::h3::Http3;
 use crate::client::quic::Quic;
 use crate::server::LARGE;
-use crate::{Arena, Attack};
+use crate::{Attack, AttackContext};
 
 pub(super) const ATTACKS: &[Attack] = &[
     Attack::new(
         "forged-sources-idle",
         "one small packet of an idle connection from each of many other addresses",
-        |arena| forge(arena, false),
+        |context| forged_addresses(context, false),
     ),
     Attack::new(
         "forged-sources-in-a-download",
         "one small packet of a downloading connection from each of many other addresses",
-        |arena| forge(arena, true),
+        |context| forged_addresses(context, true),
     ),
 ];
 
 /// Bytes that may go to an address for each that came from it (RFC 9000 sections 8.1 and 9.3).
 const RATIO: f64 = 3.0;
 
-fn forge(arena: &mut Arena<'_>, downloading: bool) -> Result<()> {
-    let target = arena.target();
-    let mut client = Http3::connect(&target, Arena::ATTACKER, 1 << 20)?;
+fn forged_addresses(context: &mut AttackContext<'_>, downloading: bool) -> Result<()> {
+    let target = context.target();
+    let mut client = Http3::connect(&target, AttackContext::ATTACKER, 1 << 20)?;
     client.quic.drive(Duration::from_millis(200), |_| false);
     if downloading {
         client
@@ -38,7 +38,7 @@ fn forge(arena: &mut Arena<'_>, downloading: bool) -> Result<()> {
     }
     let mut worst: f64 = 0.0;
     let (mut sent, mut received) = (0, 0);
-    for address in 0..arena.pick(30, 300) {
+    for address in 0..context.pick(30, 300) {
         let forged = UdpSocket::bind(format!("127.0.1.{}:0", 1 + address % 200))?;
         forged.connect(target.address)?;
         forged.set_nonblocking(true)?;
@@ -48,7 +48,7 @@ fn forge(arena: &mut Arena<'_>, downloading: bool) -> Result<()> {
         // Probes that are lost are sent again: some round trips' time.
         let answered = count(
             &forged,
-            arena.pick(Duration::from_millis(40), Duration::from_millis(100)),
+            context.pick(Duration::from_millis(40), Duration::from_millis(100)),
         );
         worst = worst.max(answered as f64 / bytes as f64);
         (sent, received) = (sent + bytes, received + answered);
@@ -57,9 +57,9 @@ fn forge(arena: &mut Arena<'_>, downloading: bool) -> Result<()> {
         }
     }
     let total = received as f64 / (sent.max(1)) as f64;
-    arena.check_at_most("bytes to an address for each from it", RATIO, worst, " ×");
-    arena.check_at_most("the same over all addresses", RATIO, total, " ×");
-    arena.check(
+    context.check_at_most("bytes to an address for each from it", RATIO, worst, " ×");
+    context.check_at_most("the same over all addresses", RATIO, total, " ×");
+    context.check(
         "bytes sent from other addresses",
         "> 0",
         sent.to_string(),

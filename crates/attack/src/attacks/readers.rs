@@ -9,7 +9,7 @@ use crate::client::h2::{self, Http2};
 use crate::client::h3::Http3;
 use crate::client::tls::{Tls, tcp};
 use crate::server::LARGE;
-use crate::{Arena, Attack};
+use crate::{Attack, AttackContext};
 
 pub(super) const ATTACKS: &[Attack] = &[
     Attack::new(
@@ -40,50 +40,57 @@ fn request() -> Vec<u8> {
     format!("GET /{LARGE} HTTP/1.1\r\nhost: localhost\r\n\r\n").into_bytes()
 }
 
-fn unread(arena: &mut Arena<'_>) -> Result<()> {
+fn unread(context: &mut AttackContext<'_>) -> Result<()> {
     use std::io::Write;
     let mut held = Vec::new();
-    for _ in 0..arena.pick(200, 2000) {
-        if let Ok(mut stream) = tcp(&arena.target(), Arena::ATTACKER, Some(RECEIVE_BUFFER))
-            && stream.write_all(&request()).is_ok()
+    for _ in 0..context.pick(200, 2000) {
+        if let Ok(mut stream) = tcp(
+            &context.target(),
+            AttackContext::ATTACKER,
+            Some(RECEIVE_BUFFER),
+        ) && stream.write_all(&request()).is_ok()
         {
             held.push(stream);
         }
     }
-    check_kernel(arena, held.len());
+    check_kernel(context, held.len());
     Ok(())
 }
 
-fn unread_tls(arena: &mut Arena<'_>) -> Result<()> {
+fn unread_tls(context: &mut AttackContext<'_>) -> Result<()> {
     let mut held = Vec::new();
-    for _ in 0..arena.pick(100, 2000) {
-        let stream = tcp(&arena.target(), Arena::ATTACKER, Some(RECEIVE_BUFFER));
-        let tls = stream.and_then(|stream| Tls::over(stream, &arena.target(), b"http/1.1"));
+    for _ in 0..context.pick(100, 2000) {
+        let stream = tcp(
+            &context.target(),
+            AttackContext::ATTACKER,
+            Some(RECEIVE_BUFFER),
+        );
+        let tls = stream.and_then(|stream| Tls::over(stream, &context.target(), b"http/1.1"));
         if let Ok(mut tls) = tls
             && tls.write(&request()).is_ok()
         {
             held.push(tls);
         }
     }
-    check_kernel(arena, held.len());
+    check_kernel(context, held.len());
     Ok(())
 }
 
-fn check_kernel(arena: &mut Arena<'_>, connections: usize) {
-    std::thread::sleep(arena.pick(Duration::from_millis(500), Duration::from_secs(3)));
-    let kernel = arena
+fn check_kernel(context: &mut AttackContext<'_>, connections: usize) {
+    std::thread::sleep(context.pick(Duration::from_millis(500), Duration::from_secs(3)));
+    let kernel = context
         .usage()
         .kernel_tcp
-        .saturating_sub(arena.idle.kernel_tcp);
+        .saturating_sub(context.idle.kernel_tcp);
     let bar = KERNEL * connections as f64 / 2000.0;
     let mebibytes = kernel as f64 / f64::from(1 << 20);
-    arena.check(
+    context.check(
         "connections",
         "≥ 1",
         connections.to_string(),
         connections > 0,
     );
-    arena.check_at_most(
+    context.check_at_most(
         &format!("kernel's memory of {connections} downloads"),
         bar,
         mebibytes,
@@ -105,14 +112,14 @@ enum Reader {
 }
 
 impl Reader {
-    fn all(arena: &Arena<'_>) -> Result<Vec<(&'static str, Self)>> {
-        let target = arena.target();
-        let stream = tcp(&target, Arena::ATTACKER, Some(RECEIVE_BUFFER))?;
+    fn all(context: &AttackContext<'_>) -> Result<Vec<(&'static str, Self)>> {
+        let target = context.target();
+        let stream = tcp(&target, AttackContext::ATTACKER, Some(RECEIVE_BUFFER))?;
         let mut tls = Tls::over(stream, &target, b"http/1.1")?;
         tls.write(&request())?;
-        let mut over_h2 = Http2::connect(&target, Arena::ATTACKER, 0)?;
+        let mut over_h2 = Http2::connect(&target, AttackContext::ATTACKER, 0)?;
         over_h2.write(&h2::get(1, &format!("/{LARGE}"), &[]))?;
-        let mut over_h3 = Http3::connect(&target, Arena::ATTACKER, 512)?;
+        let mut over_h3 = Http3::connect(&target, AttackContext::ATTACKER, 512)?;
         let stream = over_h3.get(&format!("/{LARGE}"), &[]);
         let stream = stream.ok_or_else(|| anyhow::anyhow!("no stream"))?;
         over_h3.quic.turn();
@@ -185,11 +192,11 @@ fn is_established(port: u16) -> bool {
     })
 }
 
-fn slow(arena: &mut Arena<'_>) -> Result<()> {
-    let idle = Reader::all(arena)?
+fn slow(context: &mut AttackContext<'_>) -> Result<()> {
+    let idle = Reader::all(context)?
         .into_iter()
         .map(|(name, reader)| (name, 0, reader));
-    let trickling = Reader::all(arena)?
+    let trickling = Reader::all(context)?
         .into_iter()
         .map(|(name, reader)| (name, 512, reader));
     let mut readers: Vec<_> = idle.chain(trickling).collect();
@@ -210,7 +217,7 @@ fn slow(arena: &mut Arena<'_>) -> Result<()> {
         .map(|(name, bytes, _)| format!("{name} {bytes} B"))
         .collect();
     let bar = format!("all six in {} s", LIMIT.as_secs());
-    arena.check(
+    context.check(
         "slow readers that were closed",
         bar,
         format!("not: {left:?}"),

@@ -13,7 +13,7 @@ use crate::client::h3::{self, Http3};
 use crate::client::packet;
 use crate::client::tls::{Tls, tcp};
 use crate::server::{IDLE_TIMEOUT, LARGE, Setup, Target};
-use crate::{Arena, Attack};
+use crate::{Attack, AttackContext};
 
 pub(super) const ATTACKS: &[Attack] = &[Attack::new(
     "memory-limit",
@@ -45,18 +45,18 @@ struct Held {
     over_h3: Vec<Http3>,
 }
 
-fn together(arena: &mut Arena<'_>) -> Result<()> {
-    let target = arena.target();
+fn together(context: &mut AttackContext<'_>) -> Result<()> {
+    let target = context.target();
     let mut held = Held::default();
-    for address in 0..arena.pick(3, 12) {
+    for address in 0..context.pick(3, 12) {
         let from = IpAddr::V4(Ipv4Addr::new(127, 0, 1, address));
-        held.attack(&target, from, arena.pick(2, 40));
+        held.attack(&target, from, context.pick(2, 40));
     }
-    std::thread::sleep(arena.pick(Duration::from_millis(500), Duration::from_secs(3)));
+    std::thread::sleep(context.pick(Duration::from_millis(500), Duration::from_secs(3)));
     let open = held.over_h1.len() + held.over_h2.len() + held.over_h3.len();
-    arena.check("connections", "≥ 1", open.to_string(), open > 0);
-    let resident = arena.usage().resident >> 20;
-    arena.check(
+    context.check("connections", "≥ 1", open.to_string(), open > 0);
+    let resident = context.usage().resident >> 20;
+    context.check(
         "memory of the process",
         format!("≤ {MEMORY} MiB and {MARGIN} MiB"),
         format!("{resident} MiB"),

@@ -8,34 +8,34 @@ use super::spellings::spelled;
 use crate::client::h2::{self, Http2};
 use crate::client::h3::Http3;
 use crate::server::LARGE;
-use crate::{Arena, Attack};
+use crate::{Attack, AttackContext};
 
 pub(super) const ATTACKS: &[Attack] = &[
     Attack::new(
         "h2-spellings-unread",
         "100 spellings of a large file a connection, over HTTP/2 with windows of zero",
-        |arena| over_h2(arena, arena.pick(12, 40), by_spelling),
+        |context| over_h2(context, context.pick(12, 40), by_spelling),
     ),
     Attack::new(
         "h2-ranges-unread",
         "100 ranges of a large file a connection, over HTTP/2 with windows of zero",
-        |arena| over_h2(arena, arena.pick(12, 100), by_range),
+        |context| over_h2(context, context.pick(12, 100), by_range),
     ),
     Attack::new(
         "h2-ranges-unread-by-198",
         "the same from 198 connections",
-        |arena| over_h2(arena, 198, by_range),
+        |context| over_h2(context, 198, by_range),
     )
     .only_in_full(),
     Attack::new(
         "h3-spellings-unread",
         "100 spellings of a large file a connection, over HTTP/3 with windows of zero",
-        |arena| over_h3(arena, arena.pick(12, 30), by_spelling),
+        |context| over_h3(context, context.pick(12, 30), by_spelling),
     ),
     Attack::new(
         "h3-ranges-unread",
         "100 ranges of a large file a connection, over HTTP/3 with windows of zero",
-        |arena| over_h3(arena, arena.pick(12, 40), by_range),
+        |context| over_h3(context, context.pick(12, 40), by_range),
     ),
 ];
 
@@ -52,7 +52,7 @@ fn by_range(n: usize) -> (String, Option<String>) {
     (format!("/{LARGE}"), Some(format!("bytes={n}-")))
 }
 
-fn over_h2(arena: &mut Arena<'_>, connections: usize, ask: Ask) -> Result<()> {
+fn over_h2(context: &mut AttackContext<'_>, connections: usize, ask: Ask) -> Result<()> {
     let mut held = Vec::new();
     for connection in 0..connections {
         let mut requests = Vec::new();
@@ -66,14 +66,14 @@ fn over_h2(arena: &mut Arena<'_>, connections: usize, ask: Ask) -> Result<()> {
             requests.extend(h2::get(stream, &path, &range));
         }
         // A server may refuse the client that wants too much.
-        if let Ok(mut client) = Http2::connect(&arena.target(), Arena::ATTACKER, 0)
+        if let Ok(mut client) = Http2::connect(&context.target(), AttackContext::ATTACKER, 0)
             && client.write(&requests).is_ok()
         {
             held.push(client);
         }
     }
-    wait(arena);
-    arena.check(
+    wait(context);
+    context.check(
         "connections",
         "≥ 1",
         held.len().to_string(),
@@ -82,10 +82,10 @@ fn over_h2(arena: &mut Arena<'_>, connections: usize, ask: Ask) -> Result<()> {
     Ok(())
 }
 
-fn over_h3(arena: &mut Arena<'_>, connections: usize, ask: Ask) -> Result<()> {
+fn over_h3(context: &mut AttackContext<'_>, connections: usize, ask: Ask) -> Result<()> {
     let mut held = Vec::new();
     for connection in 0..connections {
-        let Ok(mut client) = Http3::connect(&arena.target(), Arena::ATTACKER, 0) else {
+        let Ok(mut client) = Http3::connect(&context.target(), AttackContext::ATTACKER, 0) else {
             continue;
         };
         client.quic.turn();
@@ -100,11 +100,11 @@ fn over_h3(arena: &mut Arena<'_>, connections: usize, ask: Ask) -> Result<()> {
         client.quic.drive(Duration::from_millis(5), |_| false);
         held.push(client);
     }
-    wait(arena);
+    wait(context);
     for client in &mut held {
         client.quic.turn();
     }
-    arena.check(
+    context.check(
         "connections",
         "≥ 1",
         held.len().to_string(),
@@ -114,6 +114,6 @@ fn over_h3(arena: &mut Arena<'_>, connections: usize, ask: Ask) -> Result<()> {
 }
 
 /// Gives the server time to read what it will.
-fn wait(arena: &Arena<'_>) {
-    std::thread::sleep(arena.pick(Duration::from_millis(700), Duration::from_secs(3)));
+fn wait(context: &AttackContext<'_>) {
+    std::thread::sleep(context.pick(Duration::from_millis(700), Duration::from_secs(3)));
 }

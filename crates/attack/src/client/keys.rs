@@ -21,15 +21,15 @@ pub(super) struct Sealing {
 }
 
 /// The place where a session leaves its keys when it has them.
-pub(super) type Place = Arc<OnceLock<Sealing>>;
+pub(super) type KeySlot = Arc<OnceLock<Sealing>>;
 
 /// A configuration whose sessions leave their keys.
-pub(super) struct Open {
+pub(super) struct KeyCapturingConfig {
     pub(super) inner: Arc<dyn ClientConfig>,
-    pub(super) place: Place,
+    pub(super) place: KeySlot,
 }
 
-impl ClientConfig for Open {
+impl ClientConfig for KeyCapturingConfig {
     fn start_session(
         self: Arc<Self>,
         version: u32,
@@ -37,7 +37,7 @@ impl ClientConfig for Open {
         params: &TransportParameters,
     ) -> Result<Box<dyn Session>, ConnectError> {
         let inner = Arc::clone(&self.inner).start_session(version, server_name, params)?;
-        Ok(Box::new(OpenSession {
+        Ok(Box::new(KeyCapturingSession {
             inner,
             handed: 0,
             place: Arc::clone(&self.place),
@@ -45,14 +45,14 @@ impl ClientConfig for Open {
     }
 }
 
-struct OpenSession {
+struct KeyCapturingSession {
     inner: Box<dyn Session>,
     /// Sets of keys handed out: those of the handshake, then those of 1-RTT.
     handed: u32,
-    place: Place,
+    place: KeySlot,
 }
 
-impl OpenSession {
+impl KeyCapturingSession {
     fn share(&self, keys: Keys) -> Keys {
         let sealing = Sealing {
             header: keys.header.local.into(),
@@ -75,7 +75,7 @@ impl OpenSession {
     }
 }
 
-impl Session for OpenSession {
+impl Session for KeyCapturingSession {
     fn initial_keys(&self, dst_cid: &ConnectionId, side: Side) -> Keys {
         self.inner.initial_keys(dst_cid, side)
     }

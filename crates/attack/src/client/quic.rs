@@ -15,12 +15,12 @@ use quinn_proto::{
     EndpointConfig, Event, StreamEvent, StreamId, TransportConfig, VarInt,
 };
 
-use super::keys::{Open, Place};
+use super::keys::{KeyCapturingConfig, KeySlot};
 use super::packet::Sealer;
 use crate::server::Target;
 
 /// Time to wait for a handshake.
-const PATIENCE: Duration = Duration::from_secs(3);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
 /// The number of the first packet that is made by hand: beyond those of quinn-proto, and near enough that
 /// four bytes of it suffice.
 const FIRST_MADE: u64 = 1 << 24;
@@ -33,7 +33,7 @@ pub struct Quic {
     handle: ConnectionHandle,
     /// The connection itself, for its streams.
     pub connection: Connection,
-    place: Place,
+    place: KeySlot,
     /// The server's first connection ID.
     server_id: Vec<u8>,
     connected: bool,
@@ -49,7 +49,7 @@ impl Quic {
     /// No handshake within 3 s.
     pub fn connect(target: &Target, from: IpAddr, window: u32) -> io::Result<Self> {
         let mut quic = Self::start(target, from, window)?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + HANDSHAKE_TIMEOUT;
         while !quic.connected && quic.lost.is_none() && Instant::now() < deadline {
             quic.drive(Duration::from_millis(50), |quic| quic.connected);
         }
@@ -66,9 +66,9 @@ impl Quic {
     pub fn start(target: &Target, from: IpAddr, window: u32) -> io::Result<Self> {
         let socket = UdpSocket::bind((from, 0))?;
         socket.connect(target.address)?;
-        let place = Place::default();
+        let place = KeySlot::default();
         let inner = QuicClientConfig::try_from(target.tls(b"h3")).map_err(io::Error::other)?;
-        let mut config = ClientConfig::new(Arc::new(Open {
+        let mut config = ClientConfig::new(Arc::new(KeyCapturingConfig {
             inner: Arc::new(inner),
             place: Arc::clone(&place),
         }));
@@ -304,34 +304,34 @@ fn transport(window: u32) -> TransportConfig {
     let mut transport = TransportConfig::default();
     transport.stream_receive_window(VarInt::from_u32(window));
     transport.mtu_discovery_config(None);
-    transport.congestion_controller_factory(Arc::new(Uncontrolled));
+    transport.congestion_controller_factory(Arc::new(FixedWindow));
     transport.max_idle_timeout(Some(VarInt::from_u32(300_000).into()));
     transport
 }
 
 /// A window that nothing changes.
 #[derive(Debug, Clone)]
-struct Uncontrolled;
+struct FixedWindow;
 
-const UNCONTROLLED: u64 = 1 << 30;
+const FIXED_WINDOW: u64 = 1 << 30;
 
-impl ControllerFactory for Uncontrolled {
+impl ControllerFactory for FixedWindow {
     fn build(self: Arc<Self>, _now: Instant, _mtu: u16) -> Box<dyn Controller> {
         Box::new(Self)
     }
 }
 
-impl Controller for Uncontrolled {
+impl Controller for FixedWindow {
     fn on_congestion_event(&mut self, _: Instant, _: Instant, _: bool, _: u64) {}
     fn on_mtu_update(&mut self, _: u16) {}
     fn window(&self) -> u64 {
-        UNCONTROLLED
+        FIXED_WINDOW
     }
     fn clone_box(&self) -> Box<dyn Controller> {
         Box::new(self.clone())
     }
     fn initial_window(&self) -> u64 {
-        UNCONTROLLED
+        FIXED_WINDOW
     }
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self

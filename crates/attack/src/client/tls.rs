@@ -11,7 +11,7 @@ use socket2::{Domain, Socket, Type};
 use crate::server::Target;
 
 /// Time to wait for a connection or a handshake.
-const PATIENCE: Duration = Duration::from_secs(3);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A TCP connection from `from`; `receive_buffer` bounds what the kernel takes unread, if given.
 ///
@@ -23,11 +23,11 @@ pub fn tcp(target: &Target, from: IpAddr, receive_buffer: Option<usize>) -> io::
         socket.set_recv_buffer_size(size)?;
     }
     socket.bind(&SocketAddr::new(from, 0).into())?;
-    socket.connect_timeout(&target.address.into(), PATIENCE)?;
+    socket.connect_timeout(&target.address.into(), CONNECT_TIMEOUT)?;
     let stream = TcpStream::from(socket);
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(CONNECT_TIMEOUT))?;
+    stream.set_write_timeout(Some(CONNECT_TIMEOUT))?;
     Ok(stream)
 }
 

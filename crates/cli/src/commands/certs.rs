@@ -2,7 +2,7 @@
 
 use crate::Answer;
 use crate::printer::Printer;
-use altway_serve::certs::{Given, Leaf, Store, trust};
+use altway_serve::certs::{Leaf, Store, SuppliedChain, trust};
 use anyhow::Result;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         return Ok(Answer::Done);
     }
     if let Some(chain) = &arguments.chain {
-        let given = Given::read(chain)?;
+        let given = SuppliedChain::read(chain)?;
         let root = store.root_of(&given)?;
         print(&root, (&given.leaf, Some(&given.host)), arguments, printer)?;
         return Ok(Answer::Done);

@@ -1,7 +1,7 @@
 //! `altway dns-record`: the HTTPS record (RFC 9460) that suits a host whose protocol is chosen.
 
 use crate::Answer;
-use crate::hint::mistake;
+use crate::hint::usage_error;
 use crate::https_record::{HttpsRecord, look_up};
 use crate::printer::Printer;
 use altway_select::ModelKind;
@@ -255,7 +255,7 @@ fn owner(host: &str, port: u16) -> String {
 fn name(host: &str) -> Result<String> {
     let wrong = |mend: &str| {
         let what = format!("`{host}` is no name that can have an HTTPS record");
-        Err(mistake(what, mend))
+        Err(usage_error(what, mend))
     };
     let bare = host.strip_suffix('.').unwrap_or(host);
     if bare.parse::<IpAddr>().is_ok() {

@@ -9,7 +9,7 @@ mod control;
 mod path;
 mod proxy;
 
-use crate::backend::Asked;
+use crate::backend::BackendArgument;
 use crate::printer::Printer;
 use crate::{Answer, signals};
 use altway_emulate::control::{Control, folder};
@@ -52,7 +52,7 @@ Examples:
 Exit code: that of COMMAND; 2 when it could not be run.")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    other: Option<Other>,
+    other: Option<EmulateCommand>,
     #[command(flatten)]
     path: PathArguments,
     /// Seed of all that is random: the same seed loses the same packets.
@@ -82,7 +82,7 @@ pub(crate) struct Arguments {
     /// The backend that moves the packets: auto, tun, packet or netem. `auto` takes the first of these that this
     /// machine has; with `--between`, the first of the latter two.
     #[arg(long, value_name = "BACKEND", default_value = "auto")]
-    backend: Asked,
+    backend: BackendArgument,
     /// Run no command, but be the link between two interfaces of this host, until a signal ends it: for a container
     /// between others, which use `altway emulate attach`. Each interface is given by its name, or by a block of
     /// addresses of which it has one: 198.19.1.0/24. With the backend `packet` the link connects them like a wire;
@@ -113,7 +113,7 @@ pub(crate) struct Arguments {
 
 /// Further commands; each says itself what it does.
 #[derive(Debug, clap::Subcommand)]
-enum Other {
+enum EmulateCommand {
     Set(control::Set),
     Show(control::Show),
     Reset(control::Reset),
@@ -126,7 +126,7 @@ enum Other {
 
 /// The link's report, and the circumstances.
 #[derive(Debug, Serialize)]
-struct Told<'a> {
+struct EmulationOutput<'a> {
     #[serde(flatten)]
     link: &'a LinkReport,
     #[serde(flatten)]
@@ -137,7 +137,7 @@ struct Told<'a> {
     invalid: Option<String>,
 }
 
-impl<'a> Told<'a> {
+impl<'a> EmulationOutput<'a> {
     fn new(
         link: &'a LinkReport,
         circumstances: Option<&'a Circumstances>,
@@ -155,13 +155,13 @@ impl<'a> Told<'a> {
 
 pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     match &arguments.other {
-        Some(Other::Set(arguments)) => control::set(arguments, printer),
-        Some(Other::Show(arguments)) => control::show(arguments, printer),
-        Some(Other::Reset(arguments)) => control::reset(arguments, printer),
-        Some(Other::Attach(arguments)) => attach::run(arguments),
-        Some(Other::Proxy(arguments)) => proxy::run(arguments, printer),
-        Some(Other::Clean(arguments)) => clean::run(arguments, printer),
-        Some(Other::Contain(arguments)) => contain::run(arguments),
+        Some(EmulateCommand::Set(arguments)) => control::set(arguments, printer),
+        Some(EmulateCommand::Show(arguments)) => control::show(arguments, printer),
+        Some(EmulateCommand::Reset(arguments)) => control::reset(arguments, printer),
+        Some(EmulateCommand::Attach(arguments)) => attach::run(arguments),
+        Some(EmulateCommand::Proxy(arguments)) => proxy::run(arguments, printer),
+        Some(EmulateCommand::Clean(arguments)) => clean::run(arguments, printer),
+        Some(EmulateCommand::Contain(arguments)) => contain::run(arguments),
         None => match arguments.between.as_slice() {
             [client_side, server_side] => {
                 between::run(arguments, [client_side, server_side], printer)
@@ -182,9 +182,9 @@ fn run_command(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         tracing::warn!("{unset}");
     }
     let conditions = &arguments.conditions;
-    conditions.tell_isolation(emulation.pinning(), printer);
+    conditions.print_isolation(emulation.pinning(), printer);
     let control = conditions.listen(emulation.clone(), &folder, printer);
-    let mut server = Ended {
+    let mut server = ChildGuard {
         child: start_server(arguments, &emulation, control.as_ref())?,
         end: containment::end,
     };
@@ -193,7 +193,7 @@ fn run_command(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         server.must_run()?;
     }
     emulation.set_schedule(schedule)?;
-    let mut client = Ended {
+    let mut client = ChildGuard {
         child: Some(start_client(arguments, &emulation, control.as_ref())?),
         end: kill,
     };
@@ -205,8 +205,8 @@ fn run_command(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     circumstances.server_involuntary_switches = server.child.is_some().then(|| server.end());
     drop(control);
     let log = Arc::into_inner(emulation).and_then(Emulation::stop);
-    let told = Told::new(&report, Some(&circumstances), log.as_ref());
-    tell(&told, arguments.json, printer)?;
+    let output = EmulationOutput::new(&report, Some(&circumstances), log.as_ref());
+    print_report(&output, arguments.json, printer)?;
     std::process::exit(exit_code(status))
 }
 
@@ -275,12 +275,12 @@ fn start_server(
 }
 
 /// A process that is ended with this value.
-struct Ended {
+struct ChildGuard {
     child: Option<Child>,
     end: fn(&mut Child),
 }
 
-impl Ended {
+impl ChildGuard {
     fn wait(&mut self, terminate: &AtomicBool) -> Result<ExitStatus> {
         let child = self.child.as_mut().expect("made with a process");
         loop {
@@ -326,40 +326,40 @@ fn kill(child: &mut Child) {
     let _ = child.wait();
 }
 
-impl Drop for Ended {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
         self.kill();
     }
 }
 
-fn tell(told: &Told<'_>, json: bool, printer: &Printer) -> Result<()> {
+fn print_report(output: &EmulationOutput<'_>, json: bool, printer: &Printer) -> Result<()> {
     if json {
-        printer.say(&serde_json::to_string(told)?);
+        printer.say(&serde_json::to_string(output)?);
         return Ok(());
     }
-    tell_in_words(told, printer);
-    if let Some(invalid) = &told.invalid {
+    print_text(output, printer);
+    if let Some(invalid) = &output.invalid {
         tracing::warn!("the link did not do what it was asked to: {invalid}");
     }
     Ok(())
 }
 
-fn tell_in_words(told: &Told<'_>, printer: &Printer) {
-    let report = told.link;
-    tell_hops(report, printer);
+fn print_text(output: &EmulationOutput<'_>, printer: &Printer) {
+    let report = output.link;
+    print_hops(report, printer);
     printer.say(&format!(
         "link by {}: {}",
         report.backend, report.backend_reason
     ));
-    if let Some(circumstances) = told.circumstances {
+    if let Some(circumstances) = output.circumstances {
         printer.say(&circumstances.switches(report.involuntary_switches));
     }
-    if let Some(log) = told.packet_log.map(control::log_words) {
+    if let Some(log) = output.packet_log.map(control::log_words) {
         printer.say(&format!("packet log: {log}"));
     }
 }
 
-fn tell_hops(report: &LinkReport, printer: &Printer) {
+fn print_hops(report: &LinkReport, printer: &Printer) {
     printer.say(&sentence("link up", &report.up));
     printer.say(&sentence("link down", &report.down));
     if let Some(router) = &report.router {

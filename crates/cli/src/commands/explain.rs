@@ -4,11 +4,11 @@ use super::paths::{age, read};
 use super::policy::control;
 use super::status::Server;
 use crate::Answer;
-use crate::hint::mistake;
+use crate::hint::usage_error;
 use crate::printer::Printer;
 use altway_admin::{Address, Explained};
 use altway_select::{
-    Bulk, Client, ClientClass, Config, Congestion, Explanation, Host, ModelKind, Moment,
+    Bulk, Client, ClientClass, Config, Congestion, DecisionRequest, Explanation, Host, ModelKind,
     Observation, Secret, Selector, Transport, UnixTime,
 };
 use altway_serve::KeptPaths;
@@ -21,7 +21,7 @@ use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Observations after which what is supposed has taken the place of what was measured.
-const ENOUGH: usize = 64;
+const SATURATING_OBSERVATIONS: usize = 64;
 
 /// Explain which protocol a server would offer a client, with both predicted times and what they are based on.
 ///
@@ -62,7 +62,7 @@ pub(crate) struct Arguments {
     /// Assume another path: rate=RATE, rtt=TIME, loss=SHARE; or other congestion control: tcp=NAME, quic=NAME, each
     /// cubic, reno or bbr. Several with commas.
     #[arg(long, value_name = "PATH")]
-    what_if: Option<Supposed>,
+    what_if: Option<HypotheticalPath>,
     /// Print it as JSON.
     #[arg(long)]
     json: bool,
@@ -70,7 +70,7 @@ pub(crate) struct Arguments {
 
 /// A path that is supposed.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Supposed {
+struct HypotheticalPath {
     rate: Option<Bandwidth>,
     rtt: Option<Duration>,
     loss: Option<Ratio>,
@@ -78,7 +78,7 @@ struct Supposed {
     congestion: [Option<Congestion>; 2],
 }
 
-impl FromStr for Supposed {
+impl FromStr for HypotheticalPath {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -126,7 +126,7 @@ impl Knowledge {
     fn load(arguments: &Arguments) -> Result<Self> {
         let policy = arguments.policy.clone().unwrap_or_default();
         if policy.file().is_some() {
-            return Err(mistake(
+            return Err(usage_error(
                 "a surface's file can't be explained by",
                 "look at it with `altway policy show FILE`; here, name surface, learned, or another policy",
             ));
@@ -200,9 +200,9 @@ fn explain(arguments: &Arguments, knowledge: &Knowledge) -> Vec<Explanation> {
     let class = arguments.class.unwrap_or(ClientClass::OTHER);
     let client = knowledge.client(arguments.address, class);
     let selector = knowledge.selector();
-    let moment = Moment {
+    let moment = DecisionRequest {
         min_rtt: supposed.rtt,
-        ..Moment::new(now, Transport::Tcp)
+        ..DecisionRequest::new(now, Transport::Tcp)
     };
     let explain = |client: &Client| {
         suppose(selector, client, &host, supposed, now);
@@ -237,7 +237,7 @@ fn ask(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     let server = Server::at(arguments.admin.clone())?;
     let answered = server.ask(Method::GET, &query.finish())?;
     if answered.status != StatusCode::OK {
-        return Err(mistake(
+        return Err(usage_error(
             answered.text.trim_end(),
             "see `altway explain --help`",
         ));
@@ -258,7 +258,13 @@ fn ask(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
 }
 
 /// Lets the selector, which is this program's own, observe a path as it is supposed.
-fn suppose(selector: &Selector, client: &Client, host: &Host, supposed: Supposed, now: UnixTime) {
+fn suppose(
+    selector: &Selector,
+    client: &Client,
+    host: &Host,
+    supposed: HypotheticalPath,
+    now: UnixTime,
+) {
     let bulk = supposed.rate.map(|rate| Bulk {
         size: DataSize::from_bytes(1 << 40),
         rate,
@@ -271,7 +277,7 @@ fn suppose(selector: &Selector, client: &Client, host: &Host, supposed: Supposed
     if bulk.is_none() && packets.is_none() {
         return;
     }
-    for _ in 0..ENOUGH {
+    for _ in 0..SATURATING_OBSERVATIONS {
         let (sent, lost) = packets.unwrap_or_default();
         let observation = Observation {
             min_rtt: supposed.rtt,
@@ -290,21 +296,21 @@ mod tests {
 
     #[test]
     fn a_supposed_path_is_parsed_and_faults_are_named() {
-        let supposed: Supposed = "rate=1gbit,rtt=1ms".parse().unwrap();
+        let supposed: HypotheticalPath = "rate=1gbit,rtt=1ms".parse().unwrap();
         assert_eq!(supposed.rate.unwrap().as_bps(), 1_000_000_000);
         assert_eq!(supposed.rtt, Some(Duration::from_millis(1)));
-        let supposed: Supposed = "quic=bbr,loss=2%".parse().unwrap();
+        let supposed: HypotheticalPath = "quic=bbr,loss=2%".parse().unwrap();
         assert_eq!(supposed.congestion, [None, Some(Congestion::RateBased)]);
         for (text, fault) in [
             ("rate", "`rate` is not KEY=VALUE"),
             ("delay=1ms", "`delay` is none of rate, rtt, loss, tcp, quic"),
             ("quic=vegas", "quic: `vegas` is none of cubic, reno and bbr"),
         ] {
-            assert_eq!(text.parse::<Supposed>().unwrap_err(), fault);
+            assert_eq!(text.parse::<HypotheticalPath>().unwrap_err(), fault);
         }
         assert!(
             "rtt=fast"
-                .parse::<Supposed>()
+                .parse::<HypotheticalPath>()
                 .unwrap_err()
                 .starts_with("rtt: ")
         );

@@ -11,16 +11,18 @@ mod plan;
 mod traced;
 mod watch;
 
-use crate::hint::mistake;
+use crate::hint::usage_error;
 use crate::printer::Printer;
-use crate::{Answer, backend::Asked, commands, signals};
+use crate::{Answer, backend::BackendArgument, commands, signals};
 use altway_emulate::Backend;
-use altway_lab::{Context as LabContext, End, Experiment, Left, Progress, RunFolder, plans};
+use altway_lab::{
+    Context as LabContext, End, Experiment, Progress, RemainingTransfers, RunFolder, plans,
+};
 use altway_record::{
     Manifest, PARQUET_FROM_ROWS, Plan, Running, Sample, Sampling, Shard, SideBySide, transfers,
 };
 use altway_report::{Rendered, Run};
-use altway_serve::certs::Given;
+use altway_serve::certs::SuppliedChain;
 use altway_stats::FEW_PAIRS;
 use altway_units::duration;
 use anyhow::{Context, Result};
@@ -57,7 +59,7 @@ enum LabCommand {
     Browse(browse::BrowseArguments),
     /// Run a program that ends with this process's parent.
     #[command(hide = true)]
-    Tether(browse::TetherArguments),
+    Tether(browse::DieWithParentArguments),
 }
 
 /// Run a plan and write a run folder.
@@ -101,7 +103,7 @@ struct RunArguments {
     /// The backend that moves the packets: auto, tun, packet or netem. `auto` takes the first of these that this
     /// machine has.
     #[arg(long, value_name = "BACKEND", default_value = "auto")]
-    backend: Asked,
+    backend: BackendArgument,
     /// Print the summary as JSON instead of the table.
     #[arg(long)]
     json: bool,
@@ -117,7 +119,7 @@ struct ResumeArguments {
     /// The backend that moves the packets: auto, tun, packet or netem. `auto` takes the first of these that this
     /// machine has.
     #[arg(long, value_name = "BACKEND", default_value = "auto")]
-    backend: Asked,
+    backend: BackendArgument,
     /// Print the summary as JSON instead of the table.
     #[arg(long)]
     json: bool,
@@ -192,7 +194,7 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         }
         LabCommand::Report(arguments) => {
             let (folder, manifest, samples) = altway_lab::read_run_or_samples(&arguments.run)?;
-            say_what_changed(&folder, printer)?;
+            print_changes(&folder, printer)?;
             if arguments.parquet {
                 write_parquet(&folder, &samples)?;
             }
@@ -204,7 +206,7 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         LabCommand::CheckNull(arguments) => null::run(arguments, printer),
         LabCommand::Merge(arguments) => merge(arguments, printer),
         LabCommand::Browse(arguments) => browse::browse(arguments, printer),
-        LabCommand::Tether(arguments) => browse::tether(arguments),
+        LabCommand::Tether(arguments) => browse::exec_with_parent(arguments),
     }
 }
 
@@ -245,7 +247,7 @@ fn run_plan(arguments: &RunArguments, printer: &Printer) -> Result<Answer> {
 
 fn merge(arguments: &MergeArguments, printer: &Printer) -> Result<Answer> {
     let folder = altway_lab::merge(&arguments.run, &arguments.runs)?;
-    say_what_is_missing(&folder, printer);
+    print_missing(&folder, printer);
     let rendered = write_report(folder.path(), folder.manifest(), folder.samples())?;
     answer(&rendered, arguments.json, printer)?;
     let report = folder.path().join("report.html");
@@ -253,10 +255,13 @@ fn merge(arguments: &MergeArguments, printer: &Printer) -> Result<Answer> {
     Ok(Answer::Done)
 }
 
-fn say_what_is_missing(folder: &RunFolder, printer: &Printer) {
+fn print_missing(folder: &RunFolder, printer: &Printer) {
     let manifest = folder.manifest();
     let scheduler = altway_lab::Scheduler::new(&manifest.plan, manifest.shard, folder.samples());
-    let (left, path) = (Left::total(&scheduler.left()), folder.path().display());
+    let (left, path) = (
+        RemainingTransfers::total(&scheduler.left()),
+        folder.path().display(),
+    );
     if left > 0 {
         printer.say(&format!(
             "{left} transfers are not measured; `altway lab resume {path}` makes them\n"
@@ -271,7 +276,7 @@ fn named_or_newest(named: Option<&Path>, runs: &Path) -> Result<PathBuf> {
     let newest = altway_lab::newest_run(runs)?;
     newest.ok_or_else(|| {
         let what = format!("there is no run in {}", runs.display());
-        mistake(what, "name a run folder, or its parent with --runs")
+        usage_error(what, "name a run folder, or its parent with --runs")
     })
 }
 
@@ -292,7 +297,7 @@ fn context(backend: Option<Backend>) -> Result<LabContext> {
 /// Says what is wrong with the chains of a plan before anything is set up.
 fn check_chains(plan: &Plan) -> Result<()> {
     for chain in &plan.chains {
-        Given::read(Path::new(&chain.path))?;
+        SuppliedChain::read(Path::new(&chain.path))?;
     }
     Ok(())
 }
@@ -302,7 +307,7 @@ fn read_plan(named: &str) -> Result<Plan> {
         plans::Error::None(_) => {
             let shipped = plans::names().collect::<Vec<_>>().join(", ");
             let mend = format!("the plans that ship are {shipped}; or name a TOML file");
-            mistake(error.to_string(), mend)
+            usage_error(error.to_string(), mend)
         }
         other => other.into(),
     })
@@ -316,7 +321,7 @@ fn measure(
 ) -> Result<Answer> {
     let bar = bar(printer);
     let mut observe = |progress: &Progress| show(&bar, progress);
-    say_what_comes(&experiment, printer);
+    print_plan(&experiment, printer);
     let end = experiment.run(stop, &mut observe);
     bar.finish_and_clear();
     let folder = experiment.folder();
@@ -355,10 +360,10 @@ fn kept(samples: &[Sample], path: &Path) -> String {
 
 fn stopped(path: &Path, samples: &[Sample]) -> anyhow::Error {
     let mend = format!("go on with `altway lab resume {}`", path.display());
-    mistake(kept(samples, path), mend)
+    usage_error(kept(samples, path), mend)
 }
 
-fn say_what_comes(experiment: &Experiment, printer: &Printer) {
+fn print_plan(experiment: &Experiment, printer: &Printer) {
     let manifest = experiment.folder().manifest();
     printer.say(&format!(
         "{}: {}, {} still to make, about {}",
@@ -367,7 +372,7 @@ fn say_what_comes(experiment: &Experiment, printer: &Printer) {
         experiment.transfers_left(),
         in_words(experiment.time_left()),
     ));
-    plan::warn_of_hurry(&manifest.plan, manifest.shard, printer);
+    plan::warn_of_tight_timeouts(&manifest.plan, manifest.shard, printer);
     if manifest.shard != Shard::WHOLE {
         printer.say(&format!("shard {} of it", manifest.shard));
     }
@@ -489,7 +494,7 @@ fn write_report(path: &Path, manifest: &Manifest, samples: &[Sample]) -> Result<
 }
 
 /// That what was measured is not what it was when the last report was written.
-fn say_what_changed(folder: &Path, printer: &Printer) -> Result<()> {
+fn print_changes(folder: &Path, printer: &Printer) -> Result<()> {
     let measured = |name: &String| name == "samples.csv" || name == "manifest.json";
     let changed: Vec<String> = altway_lab::changed_files(folder)?;
     let changed: Vec<String> = changed.into_iter().filter(measured).collect();
@@ -536,7 +541,7 @@ mod tests {
             alone: None,
         };
         assert_eq!(how_it_went(&alone), "1 min 40 s, 96 % of them in transfers");
-        let check = altway_record::AloneCheck {
+        let check = altway_record::ConcurrencyCheck {
             pairs: 27,
             difference_percent: 0.12,
             low_percent: Some(-0.2),

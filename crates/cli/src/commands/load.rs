@@ -4,8 +4,8 @@ mod records;
 mod rounds;
 
 use crate::Answer;
-use crate::hint::mistake;
-use crate::insight::{Insight, Variable};
+use crate::diagnostics::{Diagnostics, Variable};
+use crate::hint::usage_error;
 use crate::printer::Printer;
 use altway_load::{LoadSummary, Options, Percentiles, Stop, Trust, Version};
 use altway_record::{Protocol, RequestRecord, Visit};
@@ -77,7 +77,7 @@ pub(crate) struct Arguments {
           conflicts_with_all = ["connections", "streams", "requests", "duration", "rate", "ramp", "early_data"])]
     visit: Option<PathBuf>,
     #[command(flatten)]
-    insight: Insight,
+    diagnostics: Diagnostics,
     /// Time that one request may take.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse)]
     timeout: Duration,
@@ -116,14 +116,14 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     let turns = rounds::measure(&each, arguments.rounds, &mut records)?;
     let kept = records.finish()?;
     match turns.as_slice() {
-        [only] => tell(&kept, &only.summary, arguments, printer)?,
-        turns => rounds::tell(&kept, turns, arguments, printer)?,
+        [only] => print_result(&kept, &only.summary, arguments, printer)?,
+        turns => rounds::print_result(&kept, turns, arguments, printer)?,
     }
     let failed = turns.iter().any(|turn| turn.summary.failed > 0);
     Ok(if failed { Answer::No } else { Answer::Done })
 }
 
-fn tell(
+fn print_result(
     requests: &[RequestRecord],
     summary: &LoadSummary,
     arguments: &Arguments,
@@ -141,7 +141,7 @@ fn name_each_once(protocols: &[Protocol]) -> Result<()> {
     let mut others = protocols.iter();
     while let Some(protocol) = others.next() {
         if others.as_slice().contains(protocol) {
-            return Err(mistake(
+            return Err(usage_error(
                 format!("{protocol} is named twice"),
                 "name each protocol once: it has its turn in every round",
             ));
@@ -177,9 +177,9 @@ fn options(arguments: &Arguments, protocol: Protocol, printer: &Printer) -> Resu
     if let Some(version) = arguments.quic_version {
         options = options.with_quic_version(version)?;
     }
-    let secrets = arguments.insight.key_log(Variable::Obeyed, printer)?;
+    let secrets = arguments.diagnostics.key_log(Variable::Obeyed, printer)?;
     options.key_log = secrets.map(|file| file as _);
-    options.qlog = arguments.insight.qlog()?;
+    options.qlog = arguments.diagnostics.qlog()?;
     options.trust = match (&arguments.ca, arguments.insecure) {
         (Some(file), _) => Trust::CaFile(file.clone()),
         (None, true) => Trust::Insecure,

@@ -3,7 +3,7 @@
 mod export;
 
 use crate::Answer;
-use crate::hint::mistake;
+use crate::hint::usage_error;
 use crate::printer::Printer;
 use altway_select::{ClassSummary, Congestion, ModelKind};
 use altway_serve::KeptPaths;
@@ -90,7 +90,7 @@ pub(super) fn read(
 ) -> Result<KeptPaths> {
     KeptPaths::read(folder, policy, congestion).map_err(|error| {
         let what = format!("cannot read the state folder `{}`: {error}", folder.display());
-        mistake(
+        usage_error(
             what,
             "name the folder that `altway serve --state-dir DIR` writes to, once a minute and at its end",
         )

@@ -5,7 +5,7 @@ mod summary;
 
 use super::serve::limits::{self, Spelling};
 use super::serve::{Run, run_plan, translated};
-use crate::hint::mistake;
+use crate::hint::usage_error;
 use crate::printer::Printer;
 use crate::{Answer, config_file};
 use altway_config::{
@@ -160,7 +160,7 @@ impl Arguments {
             Spelling::Options,
         )?;
         if self.roots.is_some() && !self.origins.iter().any(|origin| origin.is_tls) {
-            return Err(mistake(
+            return Err(usage_error(
                 "--roots is for origins that speak TLS, and none of these does",
                 "leave it out, or name origins by https://",
             ));

@@ -17,7 +17,7 @@ mod sandbox;
 mod setup;
 mod watch;
 
-use crate::hint::mistake;
+use crate::hint::usage_error;
 use crate::printer::Printer;
 use crate::{Answer, config_file, signals, stderr};
 use altway_admin::{Admin, Reloaded};
@@ -227,11 +227,11 @@ pub(super) fn run_plan(
         Some(_) => admin.with_acme(acme::report(Arc::clone(&ordered))),
         None => admin,
     };
-    obey_signals(handle, admin.clone(), stopped, *printer)?;
+    handle_signals(handle, admin.clone(), stopped, *printer)?;
     let _listening = admin::start(&admin, admin_at.as_ref(), options.takeover.is_some())?;
     if let Some(account) = account {
         account.adopt(&places);
-        account.become_it(&places, printer)?;
+        account.switch_user(&places, printer)?;
     }
     if let Some(acme) = acme {
         acme.start(&ordered, printer)?;
@@ -268,7 +268,7 @@ fn plan(arguments: &Arguments, printer: &Printer) -> Result<(Plan, Spelling)> {
             "root" => "DIR".into(),
             option => format!("--{}", option.replace('_', "-")),
         };
-        return Err(mistake(
+        return Err(usage_error(
             format!("{name} says what `{}` says", file.display()),
             "say it in the file: `altway config show -- OPTIONS` prints what equals them",
         ));
@@ -286,7 +286,12 @@ fn admin_address(
     Ok(own.cloned().or(said))
 }
 
-fn obey_signals(stop: StopHandle, admin: Admin, manager: Manager, printer: Printer) -> Result<()> {
+fn handle_signals(
+    stop: StopHandle,
+    admin: Admin,
+    manager: Manager,
+    printer: Printer,
+) -> Result<()> {
     let gone = stop.clone();
     signals::on_stop(move || {
         // First, lest a process with nothing left to do be gone before.

@@ -3,9 +3,9 @@
 mod selection;
 
 use crate::Answer;
-use crate::hint::mistake;
+use crate::hint::usage_error;
 use crate::printer::Printer;
-use altway_admin::{Address, Answered, CallError, ProtocolStatus, Status, call};
+use altway_admin::{Address, AdminResponse, CallError, ProtocolStatus, Status, call};
 use anyhow::Result;
 use http::{Method, StatusCode};
 use std::fmt::Write as _;
@@ -39,7 +39,7 @@ impl Server {
         let admin = match (address, std::env::var(VARIABLE)) {
             (Some(address), _) => address,
             (None, Ok(text)) => text.parse().map_err(|error| {
-                mistake(
+                usage_error(
                     format!("${VARIABLE}: {error}"),
                     "name the path of a Unix socket, or IP:PORT of a loopback address",
                 )
@@ -53,9 +53,9 @@ impl Server {
     ///
     /// # Errors
     /// The server does not answer; the hint says how to have it do so.
-    pub(super) fn ask(&self, method: Method, target: &str) -> Result<Answered> {
+    pub(super) fn ask(&self, method: Method, target: &str) -> Result<AdminResponse> {
         call(&self.admin, method, target).map_err(|error| match &error {
-            CallError::Connect { source, .. } => mistake(
+            CallError::Connect { source, .. } => usage_error(
                 format!("{error}: {source}"),
                 "start the server with `--admin ADDRESS`, and name the same address here with --admin or $ALTWAY_ADMIN",
             ),
@@ -102,7 +102,7 @@ pub(crate) fn run(arguments: &StatusArguments, printer: &Printer) -> Result<Answ
     let status: Status = serde_json::from_str(&answered.text).map_err(|error| {
         let what =
             format!("what answers at the admin socket is no server of this version: {error}");
-        mistake(what, "use the `altway` that the server was started with")
+        usage_error(what, "use the `altway` that the server was started with")
     })?;
     if arguments.json {
         printer.json(&status)?;
@@ -151,7 +151,7 @@ fn text(status: &Status) -> String {
     upstreams(&mut lines, status);
     clients(&mut lines, status);
     selection::add(&mut lines, status);
-    troubles(&mut lines, status);
+    warnings(&mut lines, status);
     certificates(&mut lines, status);
     acme(&mut lines, status);
     if let Some(reload) = &status.reload {
@@ -271,7 +271,7 @@ fn clients(lines: &mut Lines, status: &Status) {
     }
 }
 
-fn troubles(lines: &mut Lines, status: &Status) {
+fn warnings(lines: &mut Lines, status: &Status) {
     if !status.incidents.is_empty() {
         lines.part("refusals and limits struck");
     }

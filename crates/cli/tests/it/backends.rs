@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Time that the machine may take: 20 s to two minutes, by how fast it changes between processes.
-const PATIENCE: Duration = Duration::from_secs(170);
+const KERNEL_TIMEOUT: Duration = Duration::from_secs(170);
 
 const PLAN: &str = "\
 name = \"tiny\"\nrate = \"10mbit\"\ndelay = \"10ms\"\nloss = \"0%\"\nsize = \"50kB\"\npairs = 2\n";
@@ -33,7 +33,9 @@ fn the_lab_runs_over_the_kernels_own_emulation() {
         env!("CARGO_BIN_EXE_altway"),
         plan.display()
     );
-    let ran = kernel.run(&["sh", "-c", &script], &[], PATIENCE).unwrap();
+    let ran = kernel
+        .run(&["sh", "-c", &script], &[], KERNEL_TIMEOUT)
+        .unwrap();
     assert_eq!(ran.status, 0, "{}", ran.output);
     for expected in [
         "\"backend\": \"netem\"",

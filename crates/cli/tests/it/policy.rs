@@ -137,8 +137,12 @@ fn run_as_predicted(dir: &Dir, name: &str, truth: &Surface) {
             2.0 * cell.delay.as_secs_f64(),
         );
         let loss = cell.loss.as_f64();
-        let terms = truth.terms(class, rate, rtt, loss, [Congestion::LossBased; 2]);
-        let times = truth.times(&terms, &Exchange::object(sample.size_bytes as f64, true));
+        let path_properties =
+            truth.path_properties(class, rate, rtt, loss, [Congestion::LossBased; 2]);
+        let times = truth.times(
+            &path_properties,
+            &Exchange::object(sample.size_bytes as f64, true),
+        );
         let time = if sample.protocol == Protocol::H3 {
             times.h3
         } else {

@@ -30,7 +30,7 @@ impl Check<'_> {
                 "give `http = [\"*:80\"]` in [listen], or take `tls-alpn-01`",
             );
         }
-        if acme.folder.is_none() && config.state.is_none() && !self.is_said("acme.folder") {
+        if acme.folder.is_none() && config.state.is_none() && !self.is_set("acme.folder") {
             self.fault(
                 "acme",
                 "[acme] has no folder for its account and certificates",
@@ -54,7 +54,7 @@ impl Check<'_> {
         let has_acme = config.acme.is_some();
         let certificate = format!("{path}.certificate");
         // What was said and could not be read has its own fault.
-        let is_unread = site.issued_by.is_none() && self.is_said(&certificate);
+        let is_unread = site.issued_by.is_none() && self.is_set(&certificate);
         if site.issuer(has_acme) != Some(Issuer::Acme) || is_unread {
             return;
         }
@@ -68,9 +68,9 @@ impl Check<'_> {
         }
         let acme = config.acme.as_ref();
         let is_on_demand =
-            acme.is_some_and(|acme| acme.on_demand.is_some()) || self.is_said("acme.on-demand");
+            acme.is_some_and(|acme| acme.on_demand.is_some()) || self.is_set("acme.on-demand");
         let takes_any = is_on_demand && site.is_default;
-        if site.names.is_empty() && !takes_any && !self.is_said(&format!("{path}.names")) {
+        if site.names.is_empty() && !takes_any && !self.is_set(&format!("{path}.names")) {
             self.fault(
                 &certificate,
                 "the certificate is to come by ACME, and the site has no names to order it for",

@@ -40,7 +40,7 @@ impl<'p> Check<'p> {
     }
 
     /// Returns true if the key was typed.
-    pub(super) fn is_said(&self, path: &str) -> bool {
+    pub(super) fn is_set(&self, path: &str) -> bool {
         self.places.of(path).is_some()
     }
 
@@ -53,8 +53,8 @@ impl<'p> Check<'p> {
     pub(super) fn server(&mut self, config: &Config) {
         let listen = &config.listen;
         if listen.listeners.is_empty()
-            && !self.is_said("listen.https")
-            && !self.is_said("listen.http")
+            && !self.is_set("listen.https")
+            && !self.is_set("listen.http")
         {
             self.fault(
                 "listen",
@@ -90,7 +90,7 @@ impl<'p> Check<'p> {
         }
         self.protocols("listen.protocols", listen.protocols);
         let clear = listen.is_clear_text();
-        if clear && self.is_said("listen.protocols") && listen.protocols.contains(Protocol::H3) {
+        if clear && self.is_set("listen.protocols") && listen.protocols.contains(Protocol::H3) {
             self.fault(
                 "listen.protocols",
                 "there is no HTTP/3 in clear text",

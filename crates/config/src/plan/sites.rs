@@ -14,7 +14,7 @@ impl Check<'_> {
     pub(super) fn sites(&mut self, config: &Config) {
         let count = config.sites.len();
         // What was said and could not be read has its own fault, here and below.
-        if count == 0 && !self.is_said("site") {
+        if count == 0 && !self.is_set("site") {
             self.fault(
                 "",
                 "no [[site]] says what is served",
@@ -73,7 +73,7 @@ impl Check<'_> {
     }
 
     fn site(&mut self, config: &Config, site: &Site, path: &str) {
-        let said = |key: &str| self.is_said(&format!("{path}.{key}"));
+        let said = |key: &str| self.is_set(&format!("{path}.{key}"));
         let (names, routes) = (said("names"), said("route"));
         if site.names.is_empty() && !site.is_default && !names {
             self.fault(
@@ -165,7 +165,7 @@ impl Check<'_> {
     fn path_of_route(&self, site: &str, index: usize) -> String {
         let route = format!("{site}.route.{index}");
         let pattern = format!("{route}.path");
-        if self.is_said(&pattern) {
+        if self.is_set(&pattern) {
             pattern
         } else {
             route

@@ -1,6 +1,6 @@
 //! Texts that nobody meant as a configuration, and those that nearly are one.
 
-use altway_config::{NoFiles, Shown, keys, read};
+use altway_config::{NoFiles, PrintExtent, keys, read};
 use proptest::prelude::*;
 
 /// A line with a key of any table and a value that fits some key.
@@ -73,7 +73,7 @@ fn line() -> impl Strategy<Value = String> {
 fn check(text: &str) -> Result<(), TestCaseError> {
     match read("altway.toml", text, &mut NoFiles) {
         Ok(plan) => {
-            let printed = plan.config().to_toml(Shown::All);
+            let printed = plan.config().to_toml(PrintExtent::All);
             let again = read("altway.toml", &printed, &mut NoFiles);
             prop_assert_eq!(again.as_ref(), Ok(&plan), "{}", printed);
         }

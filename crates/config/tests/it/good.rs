@@ -3,7 +3,7 @@
 use crate::{Disk, folder};
 use altway_config::{
     AcmeChallenge, Action, Coding, Config, Files, Issuer, Limits, LogFormat, NoFiles, OnTheFly,
-    PathPattern, Plan, Proxy, Route, Secret, Security, Shown, Site, read,
+    PathPattern, Plan, PrintExtent, Proxy, Route, Secret, Security, Site, read,
 };
 use std::path::Path;
 
@@ -180,7 +180,7 @@ fn sites_with_names_and_without_certificates_have_theirs_by_acme() {
     let issuers: Vec<_> = issuers.collect();
     let (acme, own) = (Some(Issuer::Acme), Some(Issuer::Own));
     assert_eq!(issuers, [acme, own, None, own]);
-    for shown in [Shown::Given, Shown::All] {
+    for shown in [PrintExtent::Given, PrintExtent::All] {
         let text = plan.config().to_toml(shown);
         let again = read("altway.toml", &text, &mut NoFiles);
         assert_eq!(again.as_ref(), Ok(&plan), "{text}");
@@ -193,7 +193,7 @@ fn sites_with_names_and_without_certificates_have_theirs_by_acme() {
 #[test]
 fn what_is_printed_gives_the_same_again() {
     let plan = whole();
-    for shown in [Shown::Given, Shown::All] {
+    for shown in [PrintExtent::Given, PrintExtent::All] {
         let text = plan.config().to_toml(shown);
         let again = read("altway.toml", &text, &mut NoFiles);
         assert_eq!(

@@ -12,7 +12,7 @@ use std::time::Duration;
 use std::{env, fmt, fs};
 
 /// Time that a link may take to answer: others may be asking it too.
-const PATIENCE: Duration = Duration::from_secs(5);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A link of another process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,8 +112,8 @@ impl RunningLink {
 
     fn exchange(&self, request: &Request) -> io::Result<Vec<u8>> {
         let mut stream = UnixStream::connect(&self.path)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(RESPONSE_TIMEOUT))?;
+        stream.set_write_timeout(Some(RESPONSE_TIMEOUT))?;
         stream.write_all(&line(request)?)?;
         let mut answer = Vec::new();
         BufReader::new(stream.take(ANSWER_LIMIT)).read_until(b'\n', &mut answer)?;
@@ -156,16 +156,16 @@ pub(super) fn choose(
         return Err(Error::NoLink);
     }
     let all = list(&running);
-    let meant = |link: &RunningLink| wanted.is_none_or(|wanted| link.is(wanted));
-    let mut meant: Vec<_> = running.into_iter().filter(meant).collect();
-    match (meant.len(), wanted) {
-        (1, _) => Ok(meant.remove(0)),
+    let find_interface = |link: &RunningLink| wanted.is_none_or(|wanted| link.is(wanted));
+    let mut find_interface: Vec<_> = running.into_iter().filter(find_interface).collect();
+    match (find_interface.len(), wanted) {
+        (1, _) => Ok(find_interface.remove(0)),
         (0, wanted) => Err(Error::UnknownLink {
             wanted: wanted.unwrap_or_default().into(),
             running: all,
         }),
         _ => Err(Error::SeveralLinks {
-            running: list(&meant),
+            running: list(&find_interface),
         }),
     }
 }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// Time that one client may take for its request, and again for taking the answer. Clients are
 /// served one after the other; those who wait are kept by the kernel, which bounds them.
-const PATIENCE: Duration = Duration::from_secs(1);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A running link, which can be controlled.
 pub trait Target: Send + Sync {
@@ -122,7 +122,7 @@ fn serve(listener: &UnixListener, stop: &OwnedFd, target: &dyn Target) {
             thread::sleep(Duration::from_millis(100));
             continue;
         };
-        if let Err(error) = converse(&stream, target) {
+        if let Err(error) = serve_client(&stream, target) {
             tracing::debug!(%error, "a client of the link's control went away");
         }
     }
@@ -143,19 +143,19 @@ fn has_client(listener: &UnixListener, stop: &OwnedFd) -> bool {
     }
 }
 
-fn converse(stream: &UnixStream, target: &dyn Target) -> io::Result<()> {
+fn serve_client(stream: &UnixStream, target: &dyn Target) -> io::Result<()> {
     let request = read_line(stream)?;
     let answer = match Request::read(&request) {
         Ok(request) => answer(&request.ask, target),
         Err(reason) => Answer::Refused { reason },
     };
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
     (&*stream).write_all(&line(&answer)?)
 }
 
 /// Reads up to the end of a line; a request that is too long or too slow is cut off.
 fn read_line(stream: &UnixStream) -> io::Result<Vec<u8>> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + CLIENT_TIMEOUT;
     let mut request = Vec::new();
     let mut chunk = [0; 4 << 10];
     while !request.ends_with(b"\n") && (request.len() as u64) < REQUEST_LIMIT {

@@ -16,7 +16,7 @@ pub(crate) use shape::queue_limit;
 use crate::clock::now;
 use crate::link::Link;
 use crate::link_devices::Interface;
-use crate::netlink::Received;
+use crate::netlink::ReceivedCounters;
 use crate::pump::{Parameters, Snapshot};
 use crate::{Backend, Error};
 use alarm::Alarm;
@@ -24,7 +24,7 @@ use altway_link::{Change, Config, Counters, Schedule};
 use altway_units::Timestamp;
 use run::Run;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tc::Counted;
+use tc::QdiscCounters;
 
 /// The header of Ethernet, which is counted below IP and no part of what a report says.
 const ETHERNET_HEADER: u64 = 14;
@@ -67,7 +67,7 @@ impl NetemLink {
     /// Shapes what leaves the router on either side.
     pub(crate) fn start(router: Router, parameters: Parameters, mtu: u16) -> Result<Self, Error> {
         let run = Run::new(now(), parameters, mtu, router.received()?)?;
-        let [up, down] = run.ways().shapes();
+        let [up, down] = run.both_directions().shapes();
         tc::add(router.namespace(), router.server_side(), up)?;
         if let Err(error) = tc::add(router.namespace(), router.client_side(), down) {
             // What is on the other one is not ours to take off.
@@ -92,8 +92,8 @@ impl Shaping {
 
     /// Has the kernel go on as these configurations say.
     fn reconfigure(&self, run: &mut Run, configs: [Config; 2]) -> Result<(), Error> {
-        let next = run.ways().next(configs)?;
-        let (router, [up, down]) = (&self.router, run.ways().shapes());
+        let next = run.both_directions().next(configs)?;
+        let (router, [up, down]) = (&self.router, run.both_directions().shapes());
         let [next_up, next_down] = next.shapes();
         let namespace = router.namespace();
         let changed = tc::change(namespace, router.server_side(), up, next_up)
@@ -107,7 +107,7 @@ impl Shaping {
     }
 
     fn change(&self, run: &mut Run, change: &Change) -> Result<(), Error> {
-        let configs = run.ways().changed_by(change);
+        let configs = run.both_directions().changed_by(change);
         self.reconfigure(run, configs)
     }
 
@@ -130,9 +130,9 @@ impl Link for NetemLink {
     fn restart(&self, parameters: Parameters) -> Result<(), Error> {
         let router = &self.shaping.router;
         let mut run = self.shaping.run();
-        let mtu = run.ways().mtu();
+        let mtu = run.both_directions().mtu();
         let mut fresh = Run::new(now(), parameters, mtu, Default::default())?;
-        let [up, down] = fresh.ways().shapes();
+        let [up, down] = fresh.both_directions().shapes();
         tc::replace(router.namespace(), router.server_side(), up)?;
         tc::replace(router.namespace(), router.client_side(), down)?;
         fresh.received = router.received()?;
@@ -170,7 +170,7 @@ impl Link for NetemLink {
             up: counters(since(received[0], run.received[0]), up),
             down: counters(since(received[1], run.received[1]), down),
             lateness: None,
-            mishaps: 0,
+            link_drops: 0,
             socket_drops: 0,
             involuntary_switches: 0,
             now: run.now(now())?,
@@ -204,15 +204,15 @@ pub(crate) fn beyond_netem(what: &'static str) -> Error {
     }
 }
 
-fn since(now: Received, before: Received) -> Received {
-    Received {
+fn since(now: ReceivedCounters, before: ReceivedCounters) -> ReceivedCounters {
+    ReceivedCounters {
         packets: now.packets.saturating_sub(before.packets),
         bytes: now.bytes.saturating_sub(before.bytes),
     }
 }
 
 /// Returns what the link model would have counted.
-fn counters(received: Received, counted: Counted) -> Counters {
+fn counters(received: ReceivedCounters, counted: QdiscCounters) -> Counters {
     let below_ip = |packets: u64| packets * ETHERNET_HEADER;
     Counters {
         packets_in: received.packets,
@@ -232,11 +232,11 @@ mod tests {
 
     #[test]
     fn bytes_are_those_of_ip() {
-        let received = Received {
+        let received = ReceivedCounters {
             packets: 3,
             bytes: 3 * 1_514,
         };
-        let counted = Counted {
+        let counted = QdiscCounters {
             packets: 1,
             bytes: 1_514,
             dropped: 2,

@@ -5,7 +5,7 @@ use crate::Error;
 use crate::ip::IpVersion;
 use crate::link_devices::Interface;
 use crate::namespace::Namespace;
-use crate::netlink::{Netlink, Received};
+use crate::netlink::{Netlink, ReceivedCounters};
 use crate::pairs::{Pair, Pairs};
 use crate::subnet::{Prefix, Subnet};
 use crate::sysctl;
@@ -78,7 +78,7 @@ impl Router {
     }
 
     /// Returns what each interface received so far, the client's first.
-    pub(super) fn received(&self) -> Result<[Received; 2], Error> {
+    pub(super) fn received(&self) -> Result<[ReceivedCounters; 2], Error> {
         let (client, server) = (self.client_side.index, self.server_side.index);
         let received = || {
             let netlink = Netlink::open()?;

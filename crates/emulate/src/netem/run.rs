@@ -2,7 +2,7 @@
 
 use super::shape::{Shape, Unshapable};
 use crate::Error;
-use crate::netlink::Received;
+use crate::netlink::ReceivedCounters;
 use crate::pump::{Now, Parameters};
 use crate::report::mean_loss;
 use crate::timeline::Timeline;
@@ -16,8 +16,8 @@ pub(super) struct Run {
     /// The changes that are to come.
     pub(super) timeline: Timeline,
     /// Counters of what each interface had received when it began, the client's first.
-    pub(super) received: [Received; 2],
-    ways: Ways,
+    pub(super) received: [ReceivedCounters; 2],
+    both_directions: DirectionSettings,
     /// The share of random loss for all packets, where there was one.
     loss: [Option<f64>; 2],
     /// A change could not be made, or by half.
@@ -26,7 +26,7 @@ pub(super) struct Run {
 
 /// The settings of both directions at one moment, up first.
 #[derive(Debug, Clone)]
-pub(super) struct Ways {
+pub(super) struct DirectionSettings {
     mtu: u16,
     configs: [Config; 2],
     shapes: [Shape; 2],
@@ -41,31 +41,31 @@ impl Run {
         at: Timestamp,
         parameters: Parameters,
         mtu: u16,
-        received: [Received; 2],
+        received: [ReceivedCounters; 2],
     ) -> Result<Self, Error> {
         let Parameters { up, down, .. } = parameters;
-        let ways = Ways::new([up, down], mtu)?;
+        let both_directions = DirectionSettings::new([up, down], mtu)?;
         Ok(Self {
-            timeline: Timeline::new(at, ways.longer_delay()),
+            timeline: Timeline::new(at, both_directions.longer_delay()),
             received,
-            loss: ways.configs.each_ref().map(mean_loss),
-            ways,
+            loss: both_directions.configs.each_ref().map(mean_loss),
+            both_directions,
             has_failed: false,
         })
     }
 
     /// Returns both directions as they are now.
-    pub(super) fn ways(&self) -> &Ways {
-        &self.ways
+    pub(super) fn both_directions(&self) -> &DirectionSettings {
+        &self.both_directions
     }
 
     /// The kernel shapes in this way from now on.
-    pub(super) fn go_on(&mut self, next: Ways) {
+    pub(super) fn go_on(&mut self, next: DirectionSettings) {
         self.timeline.delays(next.longer_delay());
         for (loss, config) in self.loss.iter_mut().zip(&next.configs) {
             *loss = loss.filter(|loss| Some(*loss) == mean_loss(config));
         }
-        self.ways = next;
+        self.both_directions = next;
     }
 
     /// Goes through a schedule without making its changes.
@@ -73,9 +73,10 @@ impl Run {
     /// # Errors
     /// [`Error::Unshapable`] of the first change that netem has nothing for.
     pub(super) fn try_out(&self, schedule: &Schedule) -> Result<(), Error> {
-        let mut ways = self.ways.clone();
-        for turn in schedule.turns() {
-            ways = ways.next(ways.changed_by(&turn.change))?;
+        let mut both_directions = self.both_directions.clone();
+        for scheduled in schedule.changes() {
+            both_directions =
+                both_directions.next(both_directions.changed_by(&scheduled.change))?;
         }
         Ok(())
     }
@@ -91,7 +92,7 @@ impl Run {
         if self.has_failed {
             return Err(Error::LinkStopped);
         }
-        let [up, down] = self.ways.configs.clone();
+        let [up, down] = self.both_directions.configs.clone();
         Ok(Now {
             up,
             down,
@@ -103,7 +104,7 @@ impl Run {
     }
 }
 
-impl Ways {
+impl DirectionSettings {
     fn new(configs: [Config; 2], mtu: u16) -> Result<Self, Error> {
         let [up, down] = &configs;
         let shapes = [
@@ -160,7 +161,7 @@ fn named(direction: &'static str, shape: Result<Shape, Unshapable>) -> Result<Sh
 #[cfg(test)]
 mod tests {
     use super::*;
-    use altway_link::Turn;
+    use altway_link::ScheduledChange;
 
     fn run(change: &str) -> Run {
         let (mut up, mut down) = (Config::default(), Config::default());
@@ -172,11 +173,11 @@ mod tests {
     }
 
     fn schedule(changes: &[&str]) -> Schedule {
-        let turn = |(after, change): (u64, &&str)| Turn {
+        let scheduled = |(after, change): (u64, &&str)| ScheduledChange {
             after: Duration::from_secs(after),
             change: change.parse().unwrap(),
         };
-        Schedule::new((1..).zip(changes).map(turn)).unwrap()
+        Schedule::new((1..).zip(changes).map(scheduled)).unwrap()
     }
 
     #[test]
@@ -202,8 +203,8 @@ mod tests {
     fn a_share_of_loss_that_changed_is_held_against_no_count() {
         let mut run = run("loss 1%, delay 20ms");
         let change = |run: &mut Run, words: &str| {
-            let next = run.ways().changed_by(&words.parse().unwrap());
-            let next = run.ways().next(next).unwrap();
+            let next = run.both_directions().changed_by(&words.parse().unwrap());
+            let next = run.both_directions().next(next).unwrap();
             run.go_on(next);
         };
         change(&mut run, "up loss 2%, delay 5ms");

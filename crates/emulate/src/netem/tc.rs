@@ -16,7 +16,7 @@ const PROGRAM: &str = "tc";
 
 /// Counters of the queueing disciplines of an interface.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Counted {
+pub(crate) struct QdiscCounters {
     pub(crate) packets: u64,
     /// Bytes, with the packets' Ethernet headers.
     pub(crate) bytes: u64,
@@ -81,7 +81,7 @@ pub(crate) fn remove(namespace: Option<&Namespace>, interface: &Interface) -> Re
 pub(crate) fn count(
     namespace: Option<&Namespace>,
     interface: &Interface,
-) -> Result<Counted, Error> {
+) -> Result<QdiscCounters, Error> {
     look(namespace, interface)?.ok_or(Error::LinkStopped)
 }
 
@@ -94,7 +94,10 @@ pub(crate) fn is_shaped(
 }
 
 /// Returns the counters of a shape of ours; `None` where there is none.
-fn look(namespace: Option<&Namespace>, interface: &Interface) -> Result<Option<Counted>, Error> {
+fn look(
+    namespace: Option<&Namespace>,
+    interface: &Interface,
+) -> Result<Option<QdiscCounters>, Error> {
     Ok(counted(&show(namespace, interface)?))
 }
 
@@ -102,7 +105,7 @@ fn look(namespace: Option<&Namespace>, interface: &Interface) -> Result<Option<C
 pub(crate) fn show(
     namespace: Option<&Namespace>,
     interface: &Interface,
-) -> Result<Vec<Shown>, Error> {
+) -> Result<Vec<QdiscReport>, Error> {
     let arguments = ["-s", "-j", "qdisc", "show", "dev", &interface.name];
     let output = run(namespace, &arguments, "")?;
     if !output.status.success() {
@@ -174,7 +177,7 @@ fn refused(interface: &Interface, output: &Output) -> Error {
 
 /// A queueing discipline as `tc -s -j` shows it.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Shown {
+pub(crate) struct QdiscReport {
     #[serde(default)]
     kind: String,
     #[serde(default)]
@@ -192,14 +195,14 @@ pub(crate) struct Shown {
 }
 
 /// `None` when the shape is not there any more.
-fn counted(shown: &[Shown]) -> Option<Counted> {
-    let is_netem = |qdisc: &&Shown| qdisc.kind == "netem";
+fn counted(shown: &[QdiscReport]) -> Option<QdiscCounters> {
+    let is_netem = |qdisc: &&QdiscReport| qdisc.kind == "netem";
     let all = shown.iter().filter(is_netem);
     let named = |handle| all.clone().find(|qdisc| qdisc.handle == handle);
     let path = named(PATH)?;
     let (queue_dropped, waiting) =
         named(BOTTLENECK).map_or((0, 0), |inner| (inner.drops, inner.qlen));
-    Some(Counted {
+    Some(QdiscCounters {
         packets: path.packets,
         bytes: path.bytes,
         dropped: path.drops,
@@ -213,8 +216,8 @@ fn counted(shown: &[Shown]) -> Option<Counted> {
 mod tests {
     use super::*;
 
-    fn parse(json: &[u8]) -> Option<Counted> {
-        counted(&serde_json::from_slice::<Vec<Shown>>(json).unwrap_or_default())
+    fn parse(json: &[u8]) -> Option<QdiscCounters> {
+        counted(&serde_json::from_slice::<Vec<QdiscReport>>(json).unwrap_or_default())
     }
 
     #[test]
@@ -224,7 +227,7 @@ mod tests {
              "packets":1,"drops":9,"overlimits":0,"requeues":0,"backlog":0,"qlen":3},
             {"kind":"netem","handle":"2:","parent":"1:1","options":{},"bytes":0,"packets":0,
              "drops":4,"overlimits":0,"requeues":0,"backlog":0,"qlen":5}]"#;
-        let counted = Counted {
+        let counted = QdiscCounters {
             packets: 1,
             bytes: 1_514,
             dropped: 9,

@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 /// Properties of an interface that a link needs to know before it uses it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Given {
+pub(crate) struct InterfaceProperties {
     pub(crate) index: u32,
     pub(crate) mtu: u32,
     pub(crate) is_ethernet: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Given {
 
 /// Packets and bytes that an interface received since it was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Received {
+pub(crate) struct ReceivedCounters {
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
 }
@@ -90,7 +90,7 @@ impl Netlink {
     ///
     /// # Errors
     /// [`Error::NoInterface`] when there is none.
-    pub(crate) fn given(&self, name: &str) -> Result<Given, Error> {
+    pub(crate) fn interface_properties(&self, name: &str) -> Result<InterfaceProperties, Error> {
         let link = self.link_named(name).map_err(|error| match error {
             Error::Network { source, .. } if is_absence(&source) => Error::NoInterface {
                 name: name.to_owned(),
@@ -105,7 +105,7 @@ impl Netlink {
                 _ => None,
             });
         let has_master = |attribute| matches!(attribute, &LinkAttribute::Controller(_));
-        Ok(Given {
+        Ok(InterfaceProperties {
             index: link.header.index,
             mtu: mtu.unwrap_or(0),
             is_ethernet: link.header.link_layer_type == LinkLayerType::Ether,
@@ -118,9 +118,9 @@ impl Netlink {
     }
 
     /// Returns what an interface received, counted below IP.
-    pub(crate) fn received(&self, index: u32) -> Result<Received, Error> {
+    pub(crate) fn received(&self, index: u32) -> Result<ReceivedCounters, Error> {
         let counters = self.counters(index)?;
-        Ok(Received {
+        Ok(ReceivedCounters {
             packets: counters.rx_packets,
             bytes: counters.rx_bytes,
         })

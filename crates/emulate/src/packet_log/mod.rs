@@ -19,7 +19,7 @@ mod recorder;
 mod tests;
 mod writer;
 
-pub(crate) use recorder::{Entry, Recorder, Side, Sight};
+pub(crate) use recorder::{Entry, PacketEvent, Recorder, Side};
 pub(crate) use writer::PacketLog;
 
 use serde::{Deserialize, Serialize};

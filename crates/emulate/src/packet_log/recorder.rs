@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 
 /// Age at which the first packet of a chunk has the chunk handed over, full or not.
-const AGE: Duration = Duration::from_millis(50);
+const MAX_CHUNK_AGE: Duration = Duration::from_millis(50);
 
 /// An end of the link; its interface in the file has this number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub(crate) enum Side {
 
 /// Event of a packet at the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sight {
+pub(crate) enum PacketEvent {
     /// The packet entered the link.
     Came,
     /// The packet entered the link, which dropped it then or later.
@@ -34,7 +34,7 @@ pub(crate) enum Sight {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry<'a> {
     pub(crate) side: Side,
-    pub(crate) sight: Sight,
+    pub(crate) packet_event: PacketEvent,
     pub(crate) at: Timestamp,
     /// The IP packet.
     pub(crate) packet: &'a [u8],
@@ -68,7 +68,7 @@ impl Side {
     }
 }
 
-impl Sight {
+impl PacketEvent {
     fn bound(self) -> Bound {
         match self {
             Self::Came | Self::Dropped(_) => Bound::In,
@@ -111,7 +111,7 @@ impl Recorder {
 
     /// Logs a packet, or counts it when there is no room for it.
     pub(crate) fn record(&mut self, entry: Entry<'_>) {
-        let comment = entry.sight.comment();
+        let comment = entry.packet_event.comment();
         let room = self.make_room(pcapng::packet_room(entry.packet, comment));
         let counts = &self.counts.sides[entry.side as usize];
         if !room {
@@ -125,7 +125,7 @@ impl Recorder {
         let packet = Packet {
             interface: entry.side as u32,
             at: entry.at.as_nanos() + self.to_time_of_day,
-            bound: entry.sight.bound(),
+            bound: entry.packet_event.bound(),
             comment,
             bytes: entry.packet,
         };
@@ -144,7 +144,7 @@ impl Recorder {
 
     /// Time at which [`flush`](Self::flush) has something to do; `None` when there is nothing to hand over.
     pub(crate) fn flush_due(&self) -> Option<Timestamp> {
-        self.since.map(|since| since + AGE)
+        self.since.map(|since| since + MAX_CHUNK_AGE)
     }
 
     /// Hands over what has got old.

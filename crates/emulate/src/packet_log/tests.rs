@@ -77,11 +77,11 @@ fn now() -> Timestamp {
     Timestamp::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-fn entry(side: Side, sight: Sight, packet: &[u8]) -> Entry<'_> {
+fn entry(side: Side, packet_event: PacketEvent, packet: &[u8]) -> Entry<'_> {
     let at = now();
     Entry {
         side,
-        sight,
+        packet_event,
         at,
         packet,
     }
@@ -92,10 +92,10 @@ fn a_reader_finds_what_was_logged_at_each_end() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log.pcapng");
     let (log, mut recorder) = PacketLog::create(&path).unwrap();
-    recorder.record(entry(Side::Client, Sight::Came, &[0x45, 1]));
-    recorder.record(entry(Side::Server, Sight::Left, &[0x45, 1]));
-    let lost = Sight::Dropped(DropReason::Loss);
-    recorder.record(entry(Side::Server, Sight::Came, &[0x45, 2, 3]));
+    recorder.record(entry(Side::Client, PacketEvent::Came, &[0x45, 1]));
+    recorder.record(entry(Side::Server, PacketEvent::Left, &[0x45, 1]));
+    let lost = PacketEvent::Dropped(DropReason::Loss);
+    recorder.record(entry(Side::Server, PacketEvent::Came, &[0x45, 2, 3]));
     recorder.correct(entry(Side::Server, lost, &[0x45, 2, 3]));
     drop(recorder);
     let report = log.finish();
@@ -122,7 +122,7 @@ fn no_packet_is_in_the_log_twice_or_in_part_however_many_there_are() {
     let (log, mut recorder) = PacketLog::create(&path).unwrap();
     let packet = vec![0x45; 1_500];
     for _ in 0..100_000 {
-        recorder.record(entry(Side::Client, Sight::Came, &packet));
+        recorder.record(entry(Side::Client, PacketEvent::Came, &packet));
     }
     drop(recorder);
     let report = log.finish();
@@ -152,7 +152,7 @@ fn packets_are_counted_when_the_writer_does_not_keep_up() {
     let stuck = reader.join().unwrap();
     let packet = vec![0x45; 60_000];
     for _ in 0..1_000 {
-        recorder.record(entry(Side::Client, Sight::Came, &packet));
+        recorder.record(entry(Side::Client, PacketEvent::Came, &packet));
     }
     let report = log.report();
     assert!(report.packets_missed > 300, "{report:?}");
@@ -169,7 +169,7 @@ fn what_is_old_is_handed_over_before_the_chunk_is_full() {
     let path = folder.path().join("log.pcapng");
     let (_log, mut recorder) = PacketLog::create(&path).unwrap();
     assert_eq!(recorder.flush_due(), None);
-    recorder.record(entry(Side::Client, Sight::Came, &[0x45]));
+    recorder.record(entry(Side::Client, PacketEvent::Came, &[0x45]));
     let due = recorder.flush_due().unwrap();
     recorder.flush(Timestamp::ZERO);
     assert_eq!(recorder.flush_due(), Some(due));

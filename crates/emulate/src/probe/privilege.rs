@@ -47,7 +47,7 @@ pub(super) fn tun_device() -> Finding {
                 "emulated links use packet sockets instead, and where there are none the kernel's \
                  netem",
             )
-            .mend(tun_mend(&error)),
+            .mend(tun_fix(&error)),
     }
 }
 
@@ -108,7 +108,7 @@ fn denied(error: &io::Error) -> String {
     )
 }
 
-fn tun_mend(error: &io::Error) -> &'static str {
+fn tun_fix(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
             "run as root, or let users open it: chmod 0666 /dev/net/tun"

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 const BUFFER: usize = 64 << 10;
 
 /// Time that no connection is taken after the system had no descriptor for one.
-const BREATHER: Duration = Duration::from_millis(50);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// Takes connections and passes each on, so many at once as `limits` say; the rest wait in the kernel.
 pub(super) async fn serve(
@@ -31,7 +31,7 @@ pub(super) async fn serve(
         let place = Arc::clone(&room).acquire_owned().await;
         let place = place.expect("the semaphore is never closed");
         let Ok((client, _)) = listener.accept().await else {
-            tokio::time::sleep(BREATHER).await;
+            tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             continue;
         };
         count(&counters.tcp_connections, 1);

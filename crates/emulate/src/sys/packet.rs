@@ -56,7 +56,7 @@ impl PacketSocket {
         set(&socket, libc::PACKET_RX_RING, &request)?;
         let ring = Ring::map(&socket, frame_size, frames)?;
         bind(&socket, interface, libc::ETH_P_ALL)?;
-        hear_all(&socket, interface)?;
+        receive_all(&socket, interface)?;
         Ok(Self { socket, ring })
     }
 
@@ -230,7 +230,7 @@ fn bind(socket: &OwnedFd, interface: u32, protocol: libc::c_int) -> io::Result<(
 }
 
 /// Receives what is for other hardware addresses too, for as long as the socket is open.
-fn hear_all(socket: &OwnedFd, interface: u32) -> io::Result<()> {
+fn receive_all(socket: &OwnedFd, interface: u32) -> io::Result<()> {
     let request = libc::packet_mreq {
         mr_ifindex: interface.cast_signed(),
         mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,

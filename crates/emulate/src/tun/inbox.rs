@@ -15,13 +15,13 @@ use crate::ip::IpVersion;
 pub(super) struct Inbox {
     /// The header of [`super::virtio`], then the packet.
     bytes: Box<[u8]>,
-    left: Left,
+    left: RemainingPiece,
     unfit: u64,
 }
 
 /// Part of the piece that has not been taken yet.
 #[derive(Debug, Clone, Copy)]
-enum Left {
+enum RemainingPiece {
     Nothing,
     /// A single packet of this length.
     Whole(usize),
@@ -42,14 +42,14 @@ impl Inbox {
     pub(super) fn new() -> Self {
         Self {
             bytes: vec![0; LENGTH + PACKET_MAX].into_boxed_slice(),
-            left: Left::Nothing,
+            left: RemainingPiece::Nothing,
             unfit: 0,
         }
     }
 
     /// Place where the next piece goes; what is left of the one before it is thrown away.
     pub(super) fn room(&mut self) -> &mut [u8] {
-        self.left = Left::Nothing;
+        self.left = RemainingPiece::Nothing;
         &mut self.bytes
     }
 
@@ -57,20 +57,20 @@ impl Inbox {
     pub(super) fn filled(&mut self, length: usize) {
         self.left = self.look(length).unwrap_or_else(|| {
             self.unfit += 1;
-            Left::Nothing
+            RemainingPiece::Nothing
         });
     }
 
     /// Writes the next packet to `buffer` and returns its length; `None` when nothing is left.
     pub(super) fn take(&mut self, buffer: &mut [u8]) -> Option<usize> {
         let written = match self.left {
-            Left::Nothing => return None,
-            Left::Whole(length) => copy(&self.bytes[LENGTH..][..length], buffer),
-            Left::Segments(segments) => segments.write(&self.bytes[LENGTH..], buffer),
+            RemainingPiece::Nothing => return None,
+            RemainingPiece::Whole(length) => copy(&self.bytes[LENGTH..][..length], buffer),
+            RemainingPiece::Segments(segments) => segments.write(&self.bytes[LENGTH..], buffer),
         };
         self.left = match self.left {
-            Left::Segments(segments) if written.is_some() => segments.after_one(),
-            _ => Left::Nothing,
+            RemainingPiece::Segments(segments) if written.is_some() => segments.after_one(),
+            _ => RemainingPiece::Nothing,
         };
         self.unfit += u64::from(written.is_none());
         written
@@ -81,14 +81,14 @@ impl Inbox {
         std::mem::take(&mut self.unfit)
     }
 
-    fn look(&mut self, length: usize) -> Option<Left> {
+    fn look(&mut self, length: usize) -> Option<RemainingPiece> {
         let (header, packet) = self.bytes.get_mut(..length)?.split_first_chunk_mut()?;
         let offload = Offload::decode(header)?;
         let Some(Segmentation { protocol, size }) = offload.segmentation else {
             if let Some(checksum) = offload.checksum {
                 complete_from(packet, checksum)?;
             }
-            return Some(Left::Whole(packet.len()));
+            return Some(RemainingPiece::Whole(packet.len()));
         };
         let transport = usize::from(offload.checksum?.start);
         let headers = Headers::at(packet, protocol, transport)?;
@@ -97,18 +97,18 @@ impl Inbox {
             size: usize::from(size),
             taken: 0,
         };
-        Some(Left::Segments(segments))
+        Some(RemainingPiece::Segments(segments))
     }
 }
 
 impl Segments {
     /// Returns what is left after the next one.
-    fn after_one(mut self) -> Left {
+    fn after_one(mut self) -> RemainingPiece {
         self.taken += 1;
         if self.start() < self.headers.end {
-            Left::Segments(self)
+            RemainingPiece::Segments(self)
         } else {
-            Left::Nothing
+            RemainingPiece::Nothing
         }
     }
 
@@ -125,12 +125,12 @@ impl Segments {
         let packet = to.get_mut(..length)?;
         packet[..head].copy_from_slice(&from[..head]);
         packet[head..].copy_from_slice(&from[start..end]);
-        self.put_right(packet, end == self.headers.end);
+        self.fix_headers(packet, end == self.headers.end);
         Some(length)
     }
 
     /// Makes the headers of a copy those of its own packet.
-    fn put_right(&self, packet: &mut [u8], is_last: bool) {
+    fn fix_headers(&self, packet: &mut [u8], is_last: bool) {
         let headers = Headers {
             end: packet.len(),
             ..self.headers

@@ -20,10 +20,10 @@ const IPV4_HEADER: usize = 20;
 
 /// Bytes of a header that are the same in all packets of a train: all but lengths, the identification,
 /// checksums, the sequence number and the flags.
-const ALIKE_IPV4: &[Range<usize>] = &[0..2, 6..10, 12..20];
-const ALIKE_IPV6: &[Range<usize>] = &[0..4, 6..40];
-const ALIKE_UDP: &[Range<usize>] = &[0..2, 2..4];
-const ALIKE_TCP: &[Range<usize>] = &[0..4, 8..13, 14..16, 18..20];
+const EQUAL_BYTES_IPV4: &[Range<usize>] = &[0..2, 6..10, 12..20];
+const EQUAL_BYTES_IPV6: &[Range<usize>] = &[0..4, 6..40];
+const EQUAL_BYTES_UDP: &[Range<usize>] = &[0..2, 2..4];
+const EQUAL_BYTES_TCP: &[Range<usize>] = &[0..4, 8..13, 14..16, 18..20];
 const TCP_OPTIONS: usize = 20;
 
 /// Packets that may be handed over in one piece.
@@ -200,15 +200,15 @@ fn is_alike(first: &[u8], packet: &[u8], headers: &Headers) -> bool {
     let transport = headers.transport;
     let options = transport + TCP_OPTIONS..headers.payload;
     let ip = match headers.version {
-        IpVersion::V4 => ALIKE_IPV4,
-        IpVersion::V6 => ALIKE_IPV6,
+        IpVersion::V4 => EQUAL_BYTES_IPV4,
+        IpVersion::V6 => EQUAL_BYTES_IPV6,
     };
     same(ip, 0)
         && match headers.protocol {
             Protocol::Tcp => {
-                same(ALIKE_TCP, transport) && first[options.clone()] == packet[options]
+                same(EQUAL_BYTES_TCP, transport) && first[options.clone()] == packet[options]
             }
-            Protocol::Udp => same(ALIKE_UDP, transport),
+            Protocol::Udp => same(EQUAL_BYTES_UDP, transport),
         }
 }
 

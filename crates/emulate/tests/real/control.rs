@@ -7,7 +7,7 @@ use crate::cases::{
 use crate::programs::{SOON, this_binary};
 use altway_emulate::control::{Control, RunningLink, Target};
 use altway_emulate::{Emulation, Invalid, Options, Pinning};
-use altway_link::{Config, Schedule, Turn};
+use altway_link::{Config, Schedule, ScheduledChange};
 use rustix::process::{Pid, Signal, kill_process};
 use std::sync::Arc;
 use std::thread::sleep;
@@ -97,11 +97,11 @@ fn a_change_holds_at_once_and_loses_no_packet() {
 fn a_schedule_turns_the_path_bad_at_its_time_and_loses_no_packet() {
     let link = start_with(delayed(5), delayed(5));
     let _server = at_server(&link, "echo");
-    let turn = Turn {
+    let scheduled = ScheduledChange {
         after: Duration::from_millis(1_200),
         change: "delay 50ms".parse().expect("a change"),
     };
-    link.set_schedule(Schedule::new([turn]).expect("one turn"))
+    link.set_schedule(Schedule::new([scheduled]).expect("one turn"))
         .expect("the link runs");
     // Each answer is waited for, so a lost one would end the client.
     let before = at_client(&link, "ping 10").words()[0];
@@ -170,11 +170,11 @@ fn a_delay_begins_when_a_packet_comes_and_not_when_it_is_read() {
 
 pub(crate) fn a_reset_takes_the_shaping_and_the_schedule_away() {
     let link = start_with(delayed(20), lossy(100));
-    let turn = Turn {
+    let scheduled = ScheduledChange {
         after: Duration::from_secs(60),
         change: "loss 100%".parse().expect("a change"),
     };
-    link.set_schedule(Schedule::new([turn]).expect("one turn"))
+    link.set_schedule(Schedule::new([scheduled]).expect("one turn"))
         .expect("the link runs");
     link.reset().expect("the link runs");
     assert!(ping(&link, 5) < 15_000);

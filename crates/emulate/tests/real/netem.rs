@@ -21,7 +21,7 @@ use crate::topologies::{
 };
 use altway_emulate::control::Target;
 use altway_emulate::{Backend, Emulation, Error, FarEnd, IpVersion, Options, Topology};
-use altway_link::{Config, Discipline, Queue, Schedule, Turn};
+use altway_link::{Config, Discipline, Queue, Schedule, ScheduledChange};
 use altway_testkit::uml::Kernel;
 use altway_units::DataSize;
 use libtest_mimic::{Completion, Failed, Trial};
@@ -33,7 +33,7 @@ pub(crate) const VARIABLE: &str = "ALTWAY_TEST_NETEM";
 
 /// Time limit of that kernel's run, which takes 30 s to two minutes, by how fast the machine
 /// changes between processes.
-const PATIENCE: Duration = Duration::from_secs(170);
+const KERNEL_TIMEOUT: Duration = Duration::from_secs(170);
 
 macro_rules! cases {
     ($($name:ident),* $(,)?) => {
@@ -80,7 +80,7 @@ pub(crate) fn in_a_kernel_that_has_it() -> Trial {
         };
         let this = crate::programs::this_binary();
         let command = [this.to_str().expect("a path in UTF-8")];
-        let ran = kernel.run(&command, &[(VARIABLE, "1")], PATIENCE)?;
+        let ran = kernel.run(&command, &[(VARIABLE, "1")], KERNEL_TIMEOUT)?;
         // Also when all is well: it says which cases ran.
         eprintln!("{}", ran.output);
         if ran.status == 0 {
@@ -304,11 +304,14 @@ fn a_rate_comes_and_goes_while_the_link_runs() {
 
 fn a_schedule_turns_the_path_bad_at_its_time() {
     let link = start_with(delayed(5), delayed(5));
-    let turn = |after, change: &str| Turn {
+    let scheduled = |after, change: &str| ScheduledChange {
         after: Duration::from_millis(after),
         change: change.parse().expect("a change"),
     };
-    let schedule = Schedule::new([turn(4_000, "delay 50ms"), turn(60_000, "loss 100%")]);
+    let schedule = Schedule::new([
+        scheduled(4_000, "delay 50ms"),
+        scheduled(60_000, "loss 100%"),
+    ]);
     link.set_schedule(schedule.expect("two turns"))
         .expect("netem can do that");
     let before = ping(&link, 10);
@@ -328,12 +331,12 @@ fn a_schedule_turns_the_path_bad_at_its_time() {
 fn a_change_that_netem_cannot_make_changes_nothing() {
     let link = start_with(delayed(1), delayed(1));
     let change = "down discipline codel".parse().expect("a change");
-    let turn = Turn {
+    let scheduled = ScheduledChange {
         after: Duration::from_secs(1),
         change,
     };
-    let schedule = Schedule::new([turn.clone()]).expect("one turn");
-    for refused in [link.change(&turn.change), link.set_schedule(schedule)] {
+    let schedule = Schedule::new([scheduled.clone()]).expect("one turn");
+    for refused in [link.change(&scheduled.change), link.set_schedule(schedule)] {
         assert!(matches!(
             refused,
             Err(Error::Unshapable {

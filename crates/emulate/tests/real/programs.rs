@@ -2,7 +2,8 @@
 //! variable which of them it is. Each prints its findings as words on one line.
 
 use altway_emulate::{
-    Backend, Between, BetweenOptions, Emulation, FarEnd, Options, Remnant, Scratch, Topology, clean,
+    Backend, Between, BetweenOptions, Emulation, FarEnd, Options, Scratch, StaleResource, Topology,
+    clean,
 };
 use altway_link::Config;
 use altway_socket::tcp_info;
@@ -226,7 +227,7 @@ fn attach(interface: &str, address: &str) {
 fn clean_interfaces() {
     let taken = clean().expect("there is /proc");
     let names = taken.into_iter().filter_map(|remnant| match remnant {
-        Remnant::Interface { name } => Some(name),
+        StaleResource::Interface { name } => Some(name),
         _ => None,
     });
     say(&names.collect::<Vec<_>>().join(" "));

@@ -7,8 +7,8 @@ use crate::cases::{
 use crate::programs::{PORT, this_binary};
 use altway_emulate::control::Target;
 use altway_emulate::{
-    Backend, Emulation, Error, FarEnd, Invalid, IpVersion, LinkReport, Options, Remnant,
-    RouterReport, Topology, clean,
+    Backend, Emulation, Error, FarEnd, Invalid, IpVersion, LinkReport, Options, RouterReport,
+    StaleResource, Topology, clean,
 };
 use altway_link::{Config, Discipline, Queue};
 use std::net::IpAddr;
@@ -442,11 +442,11 @@ fn what_outlives_a_killed_process_is_cleaned_away() {
     let (pid, folder) = (words[0].parse().expect("a number"), Path::new(&words[1]));
     let process = format!("/proc/{pid}");
     let remnants = [
-        Remnant::Process {
+        StaleResource::Process {
             pid,
             command: "sleep 61".into(),
         },
-        Remnant::Folder {
+        StaleResource::Folder {
             path: folder.into(),
         },
     ];

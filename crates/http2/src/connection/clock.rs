@@ -212,7 +212,7 @@ impl Turn<'_> {
         if connection.state.closed || std::mem::replace(&mut connection.state.going_away, true) {
             return;
         }
-        self.greet();
+        self.send_preface();
         if self.connection.role == Role::Client {
             self.goaway(0, Code::NO_ERROR);
             return self.end_if_finished();
@@ -264,7 +264,7 @@ impl Turn<'_> {
     }
 
     fn end_idle(&mut self) {
-        self.greet();
+        self.send_preface();
         let last = self.connection.last_processed();
         self.goaway(last, Code::NO_ERROR);
         self.finish(CloseReason::Idle);

@@ -49,7 +49,7 @@ impl Turn<'_> {
             return self.settings_acknowledged();
         }
         let connection = &mut *self.connection;
-        connection.reading.greeted = true;
+        connection.reading.received_preface = true;
         connection.clock.preface_received();
         let before = connection.peer;
         connection.peer.update(payload, connection.role)?;
@@ -66,7 +66,7 @@ impl Turn<'_> {
         if by != 0 {
             self.adjust_send_windows(by)?;
         }
-        self.tell_of_free_stream();
+        self.report_free_stream();
         Ok(())
     }
 

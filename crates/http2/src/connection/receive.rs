@@ -10,7 +10,7 @@ use crate::frame::{FrameHeader, HEADER_LEN, MAX_PAYLOAD, PREFACE, flag, kind};
 use crate::stream::Progress;
 
 /// The buffer for frames that come in pieces is given back when it holds more.
-const KEEP: usize = 4 << 10;
+const MAX_RETAINED_CAPACITY: usize = 4 << 10;
 
 /// Position in the byte stream.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(super) struct Reading {
     /// Part of the client's preface that is still to come.
     preface: &'static [u8],
     /// The first frame, SETTINGS, has come.
-    pub(super) greeted: bool,
+    pub(super) received_preface: bool,
     /// The beginning of a frame that has not come whole; at most a header and `MAX_PAYLOAD` bytes.
     partial: Vec<u8>,
     /// The DATA frame of which the next bytes are.
@@ -32,7 +32,7 @@ impl Reading {
                 Role::Server => PREFACE,
                 Role::Client => &[],
             },
-            greeted: false,
+            received_preface: false,
             partial: Vec::new(),
             data: None,
         }
@@ -94,7 +94,7 @@ enum Step<'i> {
     /// Go on: nothing for the application.
     Done,
     /// The step needs more input.
-    Starved,
+    NeedsInput,
 }
 
 /// The stream that an event is of, and the event.
@@ -115,7 +115,7 @@ impl Turn<'_> {
     /// [`output_len`](Turn::output_len) is large, send, and go on with the rest of the input.
     pub fn receive<'t, 'i: 't>(&'t mut self, input: &mut &'i [u8]) -> Option<Event<'t>> {
         if !input.is_empty() {
-            self.greet();
+            self.send_preface();
             self.connection.clock.active(self.now);
         }
         loop {
@@ -129,7 +129,7 @@ impl Turn<'_> {
             match self.step(input) {
                 Ok(Step::Event(stream, signal)) => return Some(self.event(stream, signal)),
                 Ok(Step::Done) => {}
-                Ok(Step::Starved) => {
+                Ok(Step::NeedsInput) => {
                     self.connection.note_unfinished_frame(self.now);
                     return None;
                 }
@@ -211,7 +211,7 @@ impl Turn<'_> {
     fn partial_frame<'i>(&mut self, input: &mut &'i [u8]) -> Result<Step<'i>, Fault> {
         self.complete(HEADER_LEN, input);
         let Some(header) = FrameHeader::parse(&self.connection.reading.partial) else {
-            return Ok(Step::Starved);
+            return Ok(Step::NeedsInput);
         };
         if self.connection.reading.partial.len() == HEADER_LEN {
             self.check(header)?;
@@ -223,11 +223,11 @@ impl Turn<'_> {
         }
         self.complete(HEADER_LEN + header.len, input);
         if self.connection.reading.partial.len() < HEADER_LEN + header.len {
-            return Ok(Step::Starved);
+            return Ok(Step::NeedsInput);
         }
         let mut frame = std::mem::take(&mut self.connection.reading.partial);
         let happened = self.frame(header, &frame[HEADER_LEN..]);
-        if frame.capacity() <= KEEP {
+        if frame.capacity() <= MAX_RETAINED_CAPACITY {
             frame.clear();
             self.connection.reading.partial = frame;
         }
@@ -238,7 +238,7 @@ impl Turn<'_> {
     fn keep<'i>(&mut self, input: &mut &'i [u8]) -> Step<'i> {
         self.connection.reading.partial.extend_from_slice(input);
         *input = &[];
-        Step::Starved
+        Step::NeedsInput
     }
 
     /// Brings the kept bytes up to `len` as far as the input allows.
@@ -260,7 +260,7 @@ impl Turn<'_> {
         let connection = &*self.connection;
         // Section 3.4: the preface is followed by "a SETTINGS frame (which might be empty)".
         let is_settings = header.kind == kind::SETTINGS && !header.has(flag::ACK);
-        if !connection.reading.greeted && !is_settings {
+        if !connection.reading.received_preface && !is_settings {
             return Err(Fault::protocol("no SETTINGS in the preface"));
         }
         // Section 6.10: "A CONTINUATION frame MUST be preceded by a HEADERS, PUSH_PROMISE or
@@ -357,7 +357,7 @@ impl Turn<'_> {
         let mut overhead = 0;
         if frame.pad_length_follows {
             let Some((pad, rest)) = input.split_first() else {
-                return Ok(Step::Starved);
+                return Ok(Step::NeedsInput);
             };
             *input = rest;
             overhead = 1;
@@ -372,7 +372,7 @@ impl Turn<'_> {
         }
         if !frame.wanted {
             self.release_connection(overhead + data.len());
-            return Ok(if whole { Step::Done } else { Step::Starved });
+            return Ok(if whole { Step::Done } else { Step::NeedsInput });
         }
         let end = whole && frame.end;
         self.count_content(frame.stream, data.len(), end)?;
@@ -387,7 +387,7 @@ impl Turn<'_> {
         if !data.is_empty() || end {
             return Ok(Step::Event(frame.stream, Signal::Data { data, end }));
         }
-        Ok(if whole { Step::Done } else { Step::Starved })
+        Ok(if whole { Step::Done } else { Step::NeedsInput })
     }
 
     /// Section 8.1.1: the body's length must be what Content-Length says.

@@ -15,7 +15,7 @@ use crate::stream::{Progress, Stream};
 use crate::{Code, Error};
 
 /// A frame of DATA that was sent pays so many control frames back: the WINDOW_UPDATE that answers.
-const DATA_EARNS: u32 = 8;
+const CONTROL_FRAMES_PER_DATA: u32 = 8;
 
 impl Turn<'_> {
     /// Server: sends the final response's head. `end`: it has no body; else
@@ -87,7 +87,7 @@ impl Turn<'_> {
         if size > limit {
             return Err(Error::HeadTooLarge { size, limit });
         }
-        self.greet();
+        self.send_preface();
         let id = match self.connection.last_stream {
             0 => 1,
             last => last + 2,
@@ -126,7 +126,7 @@ impl Turn<'_> {
             state.moved(len, least, now);
             state.send_window.consume(len);
             self.connection.send_window.consume(len);
-            self.connection.control.earn(DATA_EARNS);
+            self.connection.control.earn(CONTROL_FRAMES_PER_DATA);
         }
         if len > 0 || last {
             self.put_data(stream.0, data, len, last);
@@ -252,7 +252,7 @@ impl Turn<'_> {
                 reason: "origin is empty, or origin and value exceed a frame",
             });
         }
-        self.greet();
+        self.send_preface();
         frame::put(self.output.buffer(), kind::ALTSVC, flag::NONE, 0, &payload);
         Ok(())
     }

@@ -13,7 +13,7 @@ use altway_quic::{Direction, QuicConnection};
 use http::{Method, Request, StatusCode};
 use rustls::pki_types::ServerName;
 
-use super::tables::Parked;
+use super::tables::BlockedSection;
 use super::{Connection, Phase, StreamLimiter};
 use crate::failure::Violation;
 use crate::receive::Follow;
@@ -45,7 +45,7 @@ pub(super) struct Early {
 
 /// Client: what it knows of the server, and where that is kept.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub(crate) struct ResumptionState {
     pub(crate) sessions: Sessions,
     pub(crate) server: ServerName<'static>,
 }
@@ -54,8 +54,8 @@ impl Connection {
     /// Streams can be used already.
     pub(super) fn on_early_data(&mut self, quic: &mut impl QuicConnection) {
         self.phase = Phase::Early;
-        if let Some(memory) = &self.memory {
-            self.early.remembered = memory.sessions.settings(&memory.server);
+        if let Some(resumption) = &self.resumption {
+            self.early.remembered = resumption.sessions.settings(&resumption.server);
             // Section 7.2.4.2: a client "MUST comply with stored settings -- or default values if no
             // values are stored". Of QPACK's table no use is made before the server's settings come.
             self.peer_settings = self.early.remembered.unwrap_or_default();
@@ -77,12 +77,12 @@ impl Connection {
         self.exchanges.clear();
         self.waiting.clear();
         self.writable.clear();
-        self.incoming = Incoming::new(self.terms.role);
+        self.incoming = Incoming::new(self.shared_config.role);
         self.control = Outgoing::new(stream_type::CONTROL);
         self.encoder_stream = Outgoing::new(stream_type::QPACK_ENCODER);
         self.decoder_stream = Outgoing::new(stream_type::QPACK_DECODER);
         self.encoder = qpack::Encoder::new();
-        let capacity = self.terms.limits.qpack_table_capacity;
+        let capacity = self.shared_config.limits.qpack_table_capacity;
         self.decoder = qpack::Decoder::new(capacity as usize);
         self.events.push_back(Event::EarlyDataRefused);
     }
@@ -95,7 +95,8 @@ impl Connection {
         }
         for id in std::mem::take(&mut self.early.held) {
             let exchange = self.exchanges.get_mut(&id);
-            let Some(Parked::Request(head, follow)) = exchange.and_then(|it| it.parked.take())
+            let Some(BlockedSection::Request(head, follow)) =
+                exchange.and_then(|it| it.blocked_section.take())
             else {
                 continue;
             };
@@ -147,7 +148,7 @@ impl Connection {
                 exchange.receiver = None;
             }
             let failing = Code::H3_REQUEST_REJECTED;
-            self.answer_untold(quic, id, StatusCode::TOO_EARLY, failing);
+            self.answer_internally(quic, id, StatusCode::TOO_EARLY, failing);
             return None;
         }
         if follow != Follow::End {
@@ -161,7 +162,7 @@ impl Connection {
     /// Server: keeps a request until the end of the handshake.
     fn hold(&mut self, id: StreamId, head: Arc<Request<()>>, follow: Follow) {
         if let Some(exchange) = self.exchanges.get_mut(&id) {
-            exchange.parked = Some(Parked::Request(head, follow));
+            exchange.blocked_section = Some(BlockedSection::Request(head, follow));
             self.early.held.push(id);
         }
     }
@@ -175,8 +176,8 @@ impl Connection {
             let reason = "settings fall short of those that early data relied on";
             return Err(Violation::new(Code::H3_SETTINGS_ERROR, reason));
         }
-        if let Some(memory) = &self.memory {
-            memory.sessions.remember(&memory.server, settings);
+        if let Some(resumption) = &self.resumption {
+            resumption.sessions.remember(&resumption.server, settings);
         }
         self.peer_settings = settings;
         self.encoder

@@ -12,8 +12,8 @@ use altway_quic::{Direction, QuicConnection};
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 
-use super::stalls::Progress;
-use super::tables::Parked;
+use super::progress::Progress;
+use super::tables::BlockedSection;
 use super::unwanted::Unwanted;
 use super::{Connection, FLOODS_PER_REQUEST, Phase, StreamLimiter};
 use crate::failure::{Failure, Violation};
@@ -32,8 +32,8 @@ pub(super) struct Exchange {
     /// Gone once this side's message was acknowledged or given up.
     pub(super) sender: Option<Sender>,
     /// A section that came and can't be decoded yet.
-    pub(super) parked: Option<Parked>,
-    /// Trailers that were parked, and that the application has not read.
+    pub(super) blocked_section: Option<BlockedSection>,
+    /// Trailers that were blocked, and that the application has not read.
     pub(super) trailers: Option<HeaderMap>,
     /// The application knows of it.
     pub(super) announced: bool,
@@ -45,7 +45,7 @@ pub(super) struct Exchange {
     /// QUIC's priority of this side's message.
     pub(super) rank: i32,
     /// Server: a PRIORITY_UPDATE that came before the request's head.
-    pub(super) wish: Option<Priority>,
+    pub(super) requested_priority: Option<Priority>,
     /// True if the priority was raised while the message was being sent; others may have to yield to it.
     pub(super) raised: bool,
     /// Exchange after which this one is sent, whatever its rank.
@@ -62,14 +62,14 @@ impl Exchange {
             receiver: Some(Receiver::new(role, limit)),
             unwanted: None,
             sender: Some(Sender::new()),
-            parked: None,
+            blocked_section: None,
             trailers: None,
             announced: role == Role::Client,
             readable: false,
             head_request: method == Some(&Method::HEAD),
             interim_responses: 0,
             rank: 0,
-            wish: None,
+            requested_priority: None,
             raised: false,
             yields_to: None,
             progress: Progress::new(now, method),
@@ -107,7 +107,7 @@ impl Connection {
         head: &http::Request<()>,
         end: bool,
     ) -> Result<StreamId, Error> {
-        if self.terms.role == Role::Server {
+        if self.shared_config.role == Role::Server {
             return Err(Error::WrongRole {
                 reason: "a server sends no requests",
             });
@@ -125,7 +125,7 @@ impl Connection {
         let section = message::encode_request(head, &mut self.encoder)?;
         self.check_size(&section)?;
         let id = self.open_request(quic)?;
-        let limit = self.terms.limits.max_field_section_size;
+        let limit = self.shared_config.limits.max_field_section_size;
         let mut exchange = Exchange::new(Role::Client, limit, Some(head.method()), self.now);
         let sender = exchange.sender.as_mut();
         let sender = sender.expect("a new exchange has both halves");
@@ -225,7 +225,7 @@ impl Connection {
     ) -> Result<Received, Error> {
         let exchange = self.exchanges.get_mut(&id).ok_or(Error::UnknownStream)?;
         let receiver = exchange.receiver.as_mut().ok_or(Error::UnknownStream)?;
-        if receiver.in_head() || exchange.parked.is_some() {
+        if receiver.in_head() || exchange.blocked_section.is_some() {
             exchange.readable = false;
             return Ok(Received::Pending);
         }
@@ -313,7 +313,7 @@ impl Connection {
         if exchange.raised {
             self.end_precedence(quic, id);
         }
-        if self.terms.role == Role::Server {
+        if self.shared_config.role == Role::Server {
             self.resets.earn(1);
             // Whoever has the whole response needs no more of its request to be read. This frees
             // streams whose application answered early and forgot them; one that waits for more is told.
@@ -324,7 +324,7 @@ impl Connection {
             self.expect_progress(id);
         }
         self.remove_if_over(id);
-        if self.terms.role == Role::Server && !self.owes_response() {
+        if self.shared_config.role == Role::Server && !self.owes_response() {
             self.events.push_back(Event::Delivered);
         }
     }
@@ -335,7 +335,7 @@ impl Connection {
             // For instance the stream without meaning.
             return quic.reset(id, code.get());
         };
-        if self.terms.role == Role::Server {
+        if self.shared_config.role == Role::Server {
             return self.fail_exchange(quic, id, Failure::Reset(code));
         }
         let Some(sender) = exchange.sender.take() else {
@@ -443,7 +443,8 @@ impl Connection {
         id: StreamId,
         written: Result<(), Error>,
     ) -> Result<(), Error> {
-        if self.terms.role == Role::Client || !matches!(written, Err(Error::UnknownStream)) {
+        if self.shared_config.role == Role::Client || !matches!(written, Err(Error::UnknownStream))
+        {
             return written;
         }
         if let Err(violation) = self.resets.spend(1) {
@@ -482,13 +483,13 @@ impl Connection {
     fn count_reset(&mut self, id: StreamId) -> Result<(), Violation> {
         let sender = self.exchanges.get(&id).and_then(|it| it.sender.as_ref());
         match sender.is_some_and(|sender| !sender.is_ended()) {
-            true if self.terms.role == Role::Server => self.resets.spend(1),
+            true if self.shared_config.role == Role::Server => self.resets.spend(1),
             _ => Ok(()),
         }
     }
 
     fn open_request(&mut self, quic: &mut impl QuicConnection) -> Result<StreamId, Error> {
-        if self.exchanges.len() >= self.terms.limits.max_concurrent_requests as usize {
+        if self.exchanges.len() >= self.shared_config.limits.max_concurrent_requests as usize {
             self.wants_stream = Some(StreamLimiter::Us);
             return Err(Error::StreamsExhausted);
         }
@@ -504,7 +505,7 @@ impl Connection {
 
     /// Checks that this side may send a response.
     pub(super) fn check_response(&self) -> Result<(), Error> {
-        match self.terms.role {
+        match self.shared_config.role {
             Role::Server => Ok(()),
             Role::Client => Err(Error::WrongRole {
                 reason: "a client sends no responses",

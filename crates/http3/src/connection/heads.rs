@@ -7,8 +7,8 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Request, StatusCode};
 
 use super::exchange::Exchange;
-use super::repeats::RequestHead;
-use super::tables::Parked;
+use super::head_cache::RequestHead;
+use super::tables::BlockedSection;
 use super::{Connection, FLOODS_PER_REQUEST, Phase, priorities};
 use crate::failure::{Failure, Violation};
 use crate::message::{Fields, HeadError, Malformed};
@@ -20,7 +20,7 @@ use crate::{Code, Event, Role, StreamId};
 const MAX_INTERIM_RESPONSES: u8 = 16;
 
 /// Result of taking a field section.
-enum Taken {
+enum SectionOutcome {
     /// The section was the final head.
     Final,
     /// The section was an interim head.
@@ -36,16 +36,16 @@ impl Connection {
         quic: &mut impl QuicConnection,
         id: StreamId,
     ) -> Result<(), Violation> {
-        if self.terms.role == Role::Client {
+        if self.shared_config.role == Role::Client {
             // RFC 9114 section 6.1: "Clients MUST treat receipt of a server-initiated
             // bidirectional stream as a connection error of type H3_STREAM_CREATION_ERROR".
             let reason = "bidirectional stream from a server";
             let code = Code::H3_STREAM_CREATION_ERROR;
             return Err(Violation::new(code, reason));
         }
-        let limit = self.terms.limits.max_field_section_size;
+        let limit = self.shared_config.limits.max_field_section_size;
         let mut exchange = Exchange::new(Role::Server, limit, None, self.now);
-        exchange.wish = self.wishes.remove(&id.get());
+        exchange.requested_priority = self.pending_priorities.remove(&id.get());
         self.exchanges.insert(id, exchange);
         self.next_request = id.get() + 4;
         self.floods.earn(FLOODS_PER_REQUEST);
@@ -71,7 +71,7 @@ impl Connection {
         // A reset is told at once, even if the application does not read.
         if let Some(code) = quic.received_reset(id) {
             self.fail_exchange(quic, id, Failure::Reset(Code::new(code)));
-        } else if exchange.parked.is_some() {
+        } else if exchange.blocked_section.is_some() {
             // What is behind the section has to wait with it.
         } else if receiver.in_head() {
             self.read_head(quic, id);
@@ -88,8 +88,8 @@ impl Connection {
         section: Bytes,
     ) {
         match self.on_head(quic, id, section) {
-            Ok(Taken::Interim) => self.read_head(quic, id),
-            Ok(Taken::Final | Taken::No) => {}
+            Ok(SectionOutcome::Interim) => self.read_head(quic, id),
+            Ok(SectionOutcome::Final | SectionOutcome::No) => {}
             Err(failure) => self.fail_exchange(quic, id, failure),
         }
     }
@@ -121,13 +121,13 @@ impl Connection {
         id: StreamId,
         section: &Bytes,
     ) -> Result<Option<HeaderMap>, Failure> {
-        let limit = self.terms.limits.max_field_section_size;
+        let limit = self.shared_config.limits.max_field_section_size;
         let fields = Fields::decode(&mut self.decoder, id.get(), section, limit);
         let trailers = fields.and_then(|(fields, _)| Ok(fields.into_trailers()?));
         match trailers {
             Ok(fields) => Ok(Some(fields)),
             Err(HeadError::Blocked { required }) => {
-                self.park(id, Parked::Trailers(section.clone()), required)?;
+                self.block(id, BlockedSection::Trailers(section.clone()), required)?;
                 Ok(None)
             }
             Err(HeadError::Malformed) => Err(Failure::Stream(Code::H3_MESSAGE_ERROR)),
@@ -166,8 +166,8 @@ impl Connection {
                 Head::Pending => return Ok(()),
             };
             match self.on_head(quic, id, section)? {
-                Taken::Interim => {}
-                Taken::Final | Taken::No => return Ok(()),
+                SectionOutcome::Interim => {}
+                SectionOutcome::Final | SectionOutcome::No => return Ok(()),
             }
         }
     }
@@ -177,20 +177,20 @@ impl Connection {
         quic: &mut impl QuicConnection,
         id: StreamId,
         section: Bytes,
-    ) -> Result<Taken, Failure> {
+    ) -> Result<SectionOutcome, Failure> {
         if let Some(request) = self.last_request.find(&mut self.decoder, id, &section) {
             self.begin_request(quic, id, request);
-            return Ok(Taken::Final);
+            return Ok(SectionOutcome::Final);
         }
-        let limit = self.terms.limits.max_field_section_size;
+        let limit = self.shared_config.limits.max_field_section_size;
         let fields = Fields::decode(&mut self.decoder, id.get(), &section, limit);
         let taken = fields.and_then(|(fields, basis)| {
-            Ok(match self.terms.role {
+            Ok(match self.shared_config.role {
                 Role::Server => {
                     let request = self.on_request(fields)?;
                     self.last_request.keep(&section, basis, &request);
                     self.begin_request(quic, id, request);
-                    Taken::Final
+                    SectionOutcome::Final
                 }
                 Role::Client => self.on_response(quic, id, fields)?,
             })
@@ -198,10 +198,10 @@ impl Connection {
         match taken {
             Ok(taken) => Ok(taken),
             Err(HeadError::Blocked { required }) => {
-                self.park(id, Parked::Head(section), required)?;
-                Ok(Taken::No)
+                self.block(id, BlockedSection::Head(section), required)?;
+                Ok(SectionOutcome::No)
             }
-            Err(HeadError::TooLarge) => self.on_large_head(quic, id).map(|()| Taken::No),
+            Err(HeadError::TooLarge) => self.on_large_head(quic, id).map(|()| SectionOutcome::No),
             Err(HeadError::Malformed) => Err(Failure::Stream(Code::H3_MESSAGE_ERROR)),
             Err(HeadError::Decompression) => Err(decompression_failed().into()),
         }
@@ -209,7 +209,7 @@ impl Connection {
 
     fn on_request(&self, fields: Fields) -> Result<RequestHead, Malformed> {
         let body = body_of(fields.content_length());
-        let head = fields.into_request(self.terms.settings.extended_connect)?;
+        let head = fields.into_request(self.shared_config.settings.extended_connect)?;
         Ok(RequestHead {
             body,
             priority: priorities::of_request(&head),
@@ -264,11 +264,11 @@ impl Connection {
         quic: &mut impl QuicConnection,
         id: StreamId,
         fields: Fields,
-    ) -> Result<Taken, Malformed> {
+    ) -> Result<SectionOutcome, Malformed> {
         let length = fields.content_length();
         let head = fields.into_response()?;
         let Some(exchange) = self.exchanges.get_mut(&id) else {
-            return Ok(Taken::No);
+            return Ok(SectionOutcome::No);
         };
         if head.status().is_informational() {
             exchange.interim_responses += 1;
@@ -277,7 +277,7 @@ impl Connection {
             }
             self.events
                 .push_back(Event::Informational { stream: id, head });
-            return Ok(Taken::Interim);
+            return Ok(SectionOutcome::Interim);
         }
         let bodiless = matches!(
             head.status(),
@@ -297,7 +297,7 @@ impl Connection {
             };
             self.announce(id, follow, event);
         }
-        Ok(Taken::Final)
+        Ok(SectionOutcome::Final)
     }
 
     /// The final head is there.
@@ -350,15 +350,15 @@ impl Connection {
         quic: &mut impl QuicConnection,
         id: StreamId,
     ) -> Result<(), Failure> {
-        if self.terms.role == Role::Client {
+        if self.shared_config.role == Role::Client {
             return Err(Failure::Stream(Code::H3_EXCESSIVE_LOAD));
         }
-        self.announce_unheard(quic, id, Event::RequestTooLarge { stream: id });
+        self.report_rejected_head(quic, id, Event::RequestTooLarge { stream: id });
         Ok(())
     }
 
-    /// Server: tells the application of a request whose head will not be heard, and reads no more of it.
-    pub(super) fn announce_unheard(
+    /// Server: tells the application of a request whose head is rejected, and reads no more of it.
+    pub(super) fn report_rejected_head(
         &mut self,
         quic: &mut impl QuicConnection,
         id: StreamId,
@@ -373,7 +373,7 @@ impl Connection {
 
     /// Server: answers a request that the application is not told of, and wants no more of it; resets it
     /// with `failing` where that can't be.
-    pub(super) fn answer_untold(
+    pub(super) fn answer_internally(
         &mut self,
         quic: &mut impl QuicConnection,
         id: StreamId,

@@ -5,7 +5,7 @@ use altway_quic::QuicConnection;
 
 use super::Connection;
 use super::exchange::Exchange;
-use super::tables::Parked;
+use super::tables::BlockedSection;
 use crate::failure::Failure;
 use crate::receive::Receiver;
 use crate::{Code, StreamId};
@@ -53,9 +53,11 @@ impl Exchange {
     /// Bytes of memory that its sections take.
     fn kept(&self) -> usize {
         let arriving = self.receiver.as_ref().map_or(0, Receiver::kept);
-        let waiting = match &self.parked {
-            Some(Parked::Head(section) | Parked::Trailers(section)) => section.len(),
-            Some(Parked::Request(head, _)) => size_of(head),
+        let waiting = match &self.blocked_section {
+            Some(BlockedSection::Head(section) | BlockedSection::Trailers(section)) => {
+                section.len()
+            }
+            Some(BlockedSection::Request(head, _)) => size_of(head),
             None => 0,
         };
         arriving + waiting

@@ -50,7 +50,7 @@ impl Connection {
         id: StreamId,
         priority: Priority,
     ) -> Result<(), Error> {
-        if self.terms.role == Role::Server {
+        if self.shared_config.role == Role::Server {
             return Err(Error::WrongRole {
                 reason: "a server wishes no priorities",
             });
@@ -84,7 +84,8 @@ impl Connection {
         // type H3_FRAME_UNEXPECTED"; "a server that receives [one] for a stream ID that is not a
         // request stream MUST" respond with H3_ID_ERROR, and SHOULD for one "beyond the stream
         // limits".
-        let beyond = self.next_request + 4 * u64::from(self.terms.limits.max_concurrent_requests);
+        let beyond =
+            self.next_request + 4 * u64::from(self.shared_config.limits.max_concurrent_requests);
         if !id.is_multiple_of(4) || id >= beyond {
             let reason = "PRIORITY_UPDATE of a stream that can't be";
             return Err(Violation::new(Code::H3_ID_ERROR, reason));
@@ -92,7 +93,7 @@ impl Connection {
         let priority = Priority::parse(field);
         if id >= self.next_request {
             // One for each request that may be opened, by the check above.
-            self.wishes.insert(id, priority);
+            self.pending_priorities.insert(id, priority);
             return Ok(());
         }
         let mut ids = self.exchanges.keys();
@@ -100,7 +101,7 @@ impl Connection {
             if let Some(exchange) = self.exchanges.get_mut(&id)
                 && !exchange.announced
             {
-                exchange.wish = Some(priority);
+                exchange.requested_priority = Some(priority);
             }
             self.prioritise(quic, id, priority);
         }
@@ -115,8 +116,8 @@ impl Connection {
         own: Priority,
     ) {
         let exchange = self.exchanges.get_mut(&id);
-        let wish = exchange.and_then(|exchange| exchange.wish.take());
-        self.prioritise(quic, id, wish.unwrap_or(own));
+        let requested_priority = exchange.and_then(|exchange| exchange.requested_priority.take());
+        self.prioritise(quic, id, requested_priority.unwrap_or(own));
     }
 
     /// The message of this stream is over: what made way for it gets its own rank back.

@@ -16,7 +16,7 @@ const MAX_WAITING: usize = 16 << 10;
 
 /// A field section that waits for insertions into the dynamic table.
 #[derive(Debug)]
-pub(super) enum Parked {
+pub(super) enum BlockedSection {
     /// A head.
     Head(Bytes),
     /// Trailers.
@@ -45,20 +45,20 @@ impl Connection {
     }
 
     /// Keeps a section until its entries are there.
-    pub(super) fn park(
+    pub(super) fn block(
         &mut self,
         id: StreamId,
-        section: Parked,
+        section: BlockedSection,
         required: u64,
     ) -> Result<(), Violation> {
         // RFC 9204 section 2.1.2: "If a decoder encounters more blocked streams than it promised to
         // support, it MUST treat this as a connection error of type QPACK_DECOMPRESSION_FAILED."
-        if self.waiting.len() >= self.terms.limits.qpack_blocked_streams as usize {
+        if self.waiting.len() >= self.shared_config.limits.qpack_blocked_streams as usize {
             let reason = "more blocked streams than allowed";
             return Err(Violation::new(Code::QPACK_DECOMPRESSION_FAILED, reason));
         }
         if let Some(exchange) = self.exchanges.get_mut(&id) {
-            exchange.parked = Some(section);
+            exchange.blocked_section = Some(section);
             self.waiting.push((required, id));
         }
         Ok(())
@@ -95,10 +95,12 @@ impl Connection {
         while let Some(ready) = self.waiting.iter().position(|(it, _)| *it <= inserted) {
             let (_, id) = self.waiting.remove(ready);
             let exchange = self.exchanges.get_mut(&id);
-            match exchange.and_then(|exchange| exchange.parked.take()) {
-                Some(Parked::Head(section)) => self.go_on_with_head(quic, id, section),
-                Some(Parked::Trailers(section)) => self.go_on_with_trailers(quic, id, &section),
-                Some(Parked::Request(..)) | None => {}
+            match exchange.and_then(|exchange| exchange.blocked_section.take()) {
+                Some(BlockedSection::Head(section)) => self.go_on_with_head(quic, id, section),
+                Some(BlockedSection::Trailers(section)) => {
+                    self.go_on_with_trailers(quic, id, &section);
+                }
+                Some(BlockedSection::Request(..)) | None => {}
             }
             if let Err(failure) = self.check_kept(quic, id) {
                 self.fail_exchange(quic, id, failure);

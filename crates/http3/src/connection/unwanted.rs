@@ -13,7 +13,7 @@ use std::time::Instant;
 use altway_quic::{QuicConnection, Read};
 
 use super::Connection;
-use super::stalls::MIN_PROGRESS;
+use super::progress::MIN_PROGRESS;
 use crate::{Code, Role, StreamId};
 
 /// Progress of the unwanted rest of a request.
@@ -41,11 +41,11 @@ impl Connection {
             return;
         }
         // No section of it will be decoded.
-        (exchange.parked, exchange.trailers) = (None, None);
+        (exchange.blocked_section, exchange.trailers) = (None, None);
         // Holding less can't fail.
         let _ = self.check_kept(quic, id);
-        let left = self.terms.limits.max_unwanted;
-        if self.terms.role == Role::Client || code != Code::H3_NO_ERROR || left == 0 {
+        let left = self.shared_config.limits.max_unwanted;
+        if self.shared_config.role == Role::Client || code != Code::H3_NO_ERROR || left == 0 {
             return self.abort_reading(quic, id, code);
         }
         if let Some(exchange) = self.exchanges.get_mut(&id) {
@@ -89,7 +89,7 @@ impl Connection {
 
     /// Aborts unwanted messages that don't move.
     pub(super) fn abort_unmoved(&mut self, quic: &mut impl QuicConnection, now: Instant) {
-        let linger = self.terms.limits.linger;
+        let linger = self.shared_config.limits.linger;
         // A peer that was told to go must not stay by sending on.
         let is_leaving = self.go_away_sent.is_some();
         let mut unmoved: Vec<StreamId> = Vec::new();

@@ -16,7 +16,7 @@ fn section(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut section = encoder.section();
     for (name, value) in fields {
         let (name, value) = (name.as_bytes(), value.as_bytes());
-        encoder.field(&mut section, name, value, Indexing::Welcome);
+        encoder.field(&mut section, name, value, Indexing::Repeating);
     }
     encoder.finish(&section, 0)
 }

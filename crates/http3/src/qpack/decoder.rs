@@ -82,7 +82,7 @@ impl Decoder {
         let mut partial = std::mem::take(&mut self.partial);
         let fed = partial.feed(piece, |input| {
             let instruction = EncoderInstruction::take(input, self.max_capacity)?;
-            instruction.map_or(Ok(false), |it| self.obey(it).map(|()| true))
+            instruction.map_or(Ok(false), |it| self.apply_instruction(it).map(|()| true))
         });
         self.partial = partial;
         let instructions = fed.map_err(|Malformed| {
@@ -165,7 +165,7 @@ impl Decoder {
         }
     }
 
-    fn obey(&mut self, instruction: EncoderInstruction<'_>) -> Result<(), Malformed> {
+    fn apply_instruction(&mut self, instruction: EncoderInstruction<'_>) -> Result<(), Malformed> {
         match instruction {
             EncoderInstruction::SetCapacity(capacity) => {
                 let capacity = usize::try_from(capacity).map_err(|_| Malformed)?;

@@ -39,9 +39,9 @@ const SEEN_OF_A_SET: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Indexing {
     /// The field tends to come again.
-    Welcome,
+    Repeating,
     /// The field tends to come once.
-    Useless,
+    Unique,
     /// No intermediary may put it into a compression table (the N bit, section 7.1.3).
     Never,
 }
@@ -164,7 +164,7 @@ impl Encoder {
         if let Some(Match::Field(index)) = found {
             return integer::encode(index, 6, 0xc0, &mut section.lines);
         }
-        if indexing == Indexing::Welcome
+        if indexing == Indexing::Repeating
             && let Some(index) = self.index(section, name, value, found)
         {
             return section.refer(index);
@@ -218,7 +218,7 @@ impl Encoder {
         let mut partial = std::mem::take(&mut self.partial);
         let fed = partial.feed(piece, |input| {
             let instruction = DecoderInstruction::take(input)?;
-            instruction.map_or(Ok(false), |it| self.obey(it).map(|()| true))
+            instruction.map_or(Ok(false), |it| self.apply_instruction(it).map(|()| true))
         });
         self.partial = partial;
         fed.map_err(|Malformed| {
@@ -244,7 +244,7 @@ impl Encoder {
         self.table.insert_count() - self.known
     }
 
-    fn obey(&mut self, instruction: DecoderInstruction) -> Result<(), Malformed> {
+    fn apply_instruction(&mut self, instruction: DecoderInstruction) -> Result<(), Malformed> {
         match instruction {
             // Section 4.4.1: an acknowledgement of a stream "on which every encoded field section
             // with a non-zero Required Insert Count has already been acknowledged" is an error.
@@ -421,7 +421,7 @@ mod tests {
     fn send(encoder: &mut Encoder, stream: u64, name: &str, value: &str) -> (Vec<u8>, Vec<u8>) {
         let mut section = encoder.section();
         let (name, value) = (name.as_bytes(), value.as_bytes());
-        encoder.field(&mut section, name, value, Indexing::Welcome);
+        encoder.field(&mut section, name, value, Indexing::Repeating);
         let section = encoder.finish(&section, stream);
         (std::mem::take(encoder.instructions()), section)
     }
@@ -443,7 +443,7 @@ mod tests {
 
     #[test]
     fn literals_take_the_shortest_form() {
-        let welcome = |name, value| literal(name, value, Indexing::Welcome);
+        let welcome = |name, value| literal(name, value, Indexing::Repeating);
         assert_eq!(welcome(":method", "GET"), [0xc0 | 17]);
         assert_eq!(welcome("x-frame-options", "sameorigin"), [0xff, 98 - 63]);
         assert_eq!(welcome(":status", "302"), [0xff, 66 - 63]);
@@ -460,7 +460,7 @@ mod tests {
         for _ in 0..3 {
             let mut section = encoder.section();
             encoder.field(&mut section, b"~", b"1", Indexing::Never);
-            encoder.field(&mut section, b"~", b"1", Indexing::Useless);
+            encoder.field(&mut section, b"~", b"1", Indexing::Unique);
         }
         assert_eq!(*encoder.instructions(), [0_u8; 0]);
     }
@@ -591,7 +591,7 @@ mod tests {
             for _ in 0..2 {
                 let mut section = encoder.section();
                 let value = format!("{round}{}", "x".repeat(500));
-                encoder.field(&mut section, b"~", value.as_bytes(), Indexing::Welcome);
+                encoder.field(&mut section, b"~", value.as_bytes(), Indexing::Repeating);
                 encoder.finish(&section, 0);
             }
         }

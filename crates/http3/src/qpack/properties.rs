@@ -120,7 +120,7 @@ impl Ends {
         let mut section = self.encoder.section();
         for (name, value) in &fields {
             let encoder = &mut self.encoder;
-            encoder.field(&mut section, name, value, Indexing::Welcome);
+            encoder.field(&mut section, name, value, Indexing::Repeating);
         }
         let size: usize = fields.iter().map(|(n, v)| n.len() + v.len() + 32).sum();
         assert_eq!(section.size(), size as u64);

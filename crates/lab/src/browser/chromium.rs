@@ -1,10 +1,10 @@
 //! Chromium, told what to do by the Chrome DevTools Protocol over a pair of pipes: it needs neither a
 //! port nor a driver, and ends when the pipes are closed.
 
-use super::running::{Running, tethered};
+use super::running::{Running, command_dying_with_us};
 use super::timing::Report;
 use super::wire::{Framing, Wire};
-use super::{ANSWER_LIMIT, Driven, PageLoad, START_LIMIT, tour};
+use super::{ANSWER_LIMIT, BrowserDriver, PageLoad, START_LIMIT, load_pages};
 use crate::server::in_url;
 use altway_record::Protocol;
 use rustix::process::geteuid;
@@ -17,11 +17,11 @@ use std::time::Instant;
 
 /// Chromium reads commands from descriptor 3 and writes answers to 4. The shell puts them there, where
 /// a program without unsafe code can't.
-const ONTO_PIPES: &str = r#"exec "$0" "$@" 3<&0 4>&1 </dev/null >/dev/null"#;
+const PIPE_REDIRECTION: &str = r#"exec "$0" "$@" 3<&0 4>&1 </dev/null >/dev/null"#;
 
 /// Options of a browser without a window and without anything that was not asked for: no first
 /// steps, updates, reports, guesses of where the user goes next, nor a proxy.
-const PLAIN: [&str; 21] = [
+const BASE_OPTIONS: [&str; 21] = [
     "--headless",
     "--disable-gpu",
     "--no-first-run",
@@ -46,21 +46,21 @@ const PLAIN: [&str; 21] = [
 ];
 
 /// A port at which no page is.
-const DECOY_PORT: u16 = 9;
+const DISCARD_PORT: u16 = 9;
 
 /// Starts it, loads the pages and ends it; one that comes back or writes a log ends by itself, when it has written that
 /// down.
 pub(super) fn load(load: &PageLoad, program: &Path) -> io::Result<Vec<Report>> {
     let (ours, theirs) = UnixStream::pair()?;
-    let mut command = tethered("sh")?;
-    command.args(["-c", ONTO_PIPES]).arg(program);
+    let mut command = command_dying_with_us("sh")?;
+    command.args(["-c", PIPE_REDIRECTION]).arg(program);
     command.args(flags(load));
     command
         .stdin(OwnedFd::from(theirs.try_clone()?))
         .stdout(OwnedFd::from(theirs));
     let mut running = Running::start(command, &load.folder)?;
     let loaded = Chromium::attach(ours).and_then(|mut chromium| {
-        let reports = tour(&mut chromium, load)?;
+        let reports = load_pages(&mut chromium, load)?;
         if ends_by_itself(load) {
             chromium.close()?;
         }
@@ -75,12 +75,12 @@ pub(super) fn load(load: &PageLoad, program: &Path) -> io::Result<Vec<Report>> {
 
 /// Returns true if Chromium writes something down at its end: a profile that is used again, or the last of its log.
 fn ends_by_itself(load: &PageLoad) -> bool {
-    load.comes_back() || load.netlog.is_some()
+    load.is_returning() || load.netlog.is_some()
 }
 
 fn flags(load: &PageLoad) -> Vec<String> {
     let PageLoad { host, port, .. } = load;
-    let mut flags: Vec<String> = PLAIN.map(str::to_owned).into();
+    let mut flags: Vec<String> = BASE_OPTIONS.map(str::to_owned).into();
     let profile = load.profile();
     flags.push(format!("--user-data-dir={}", profile.display()));
     // Other names lead nowhere; but the loopback does, for it would ask public name servers why not.
@@ -92,9 +92,9 @@ fn flags(load: &PageLoad) -> Vec<String> {
     flags.push(format!("--ignore-certificate-errors-spki-list={digest}"));
     match load.protocol {
         // A decoy port forces nothing, and naming the host lets it trust an authority of our own over QUIC.
-        _ if load.comes_back() => flags.extend([
+        _ if load.is_returning() => flags.extend([
             "--enable-quic".into(),
-            format!("--origin-to-force-quic-on={host}:{DECOY_PORT}"),
+            format!("--origin-to-force-quic-on={host}:{DISCARD_PORT}"),
         ]),
         Protocol::H1 => flags.extend(["--disable-quic".into(), "--disable-http2".into()]),
         Protocol::H2 => flags.push("--disable-quic".into()),
@@ -191,7 +191,7 @@ impl Chromium {
     }
 }
 
-impl Driven for Chromium {
+impl BrowserDriver for Chromium {
     fn go(&mut self, url: &str, deadline: Instant) -> io::Result<()> {
         let document = self.call("Page.navigate", &json!({"url": url}), deadline)?;
         if let Some(error) = document["errorText"].as_str() {

@@ -1,10 +1,10 @@
 //! Firefox, told what to do by Marionette, which it speaks by itself on a port of the loopback: that of
 //! the client's end of the link, where this runs too.
 
-use super::running::{Running, tethered};
+use super::running::{Running, command_dying_with_us};
 use super::timing::Report;
 use super::wire::{Framing, Wire};
-use super::{ANSWER_LIMIT, Driven, PageLoad, START_LIMIT, tour};
+use super::{ANSWER_LIMIT, BrowserDriver, PageLoad, START_LIMIT, load_pages};
 use altway_record::Protocol;
 use serde_json::{Value, json};
 use std::fs;
@@ -24,7 +24,7 @@ const NEVER: u32 = 600_000;
 
 /// Settings of every new profile, whatever is measured: exact times, no names but the server's, and nothing
 /// that is not asked for. Marionette itself switches updates, reports and the like off.
-const PLAIN: &str = r#"user_pref("marionette.port", 0);
+const BASE_PREFERENCES: &str = r#"user_pref("marionette.port", 0);
 user_pref("privacy.reduceTimerPrecision", false);
 user_pref("privacy.reduceTimerPrecision.unconditional", false);
 user_pref("network.proxy.type", 0);
@@ -49,32 +49,32 @@ pub(super) fn load(load: &PageLoad, program: &Path) -> io::Result<Vec<Report>> {
     fs::write(profile.join("user.js"), preferences(load))?;
     // What it said when it ran before.
     let _ = fs::remove_file(profile.join(PORT_FILE));
-    let mut command = tethered(program)?;
+    let mut command = command_dying_with_us(program)?;
     command.args(["--headless", "--marionette", "--no-remote", "--profile"]);
     command.arg(&profile);
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let mut running = Running::start(command, &load.folder)?;
     let port = await_port(&profile.join(PORT_FILE), &mut running)?;
     let loaded = Firefox::attach(port, load.timeout).and_then(|mut firefox| {
-        let reports = tour(&mut firefox, load)?;
-        if load.comes_back() {
+        let reports = load_pages(&mut firefox, load)?;
+        if load.is_returning() {
             firefox.close()?;
         }
         Ok(reports)
     });
     let reports = loaded.map_err(|error| running.explain(error))?;
-    if load.comes_back() {
+    if load.is_returning() {
         running.await_end()?;
     }
     Ok(reports)
 }
 
 fn preferences(load: &PageLoad) -> String {
-    let mut text = PLAIN.to_owned();
+    let mut text = BASE_PREFERENCES.to_owned();
     let mut set = |name: &str, value: Value| {
         text.push_str(&format!("user_pref(\"{name}\", {value});\n"));
     };
-    if load.comes_back() {
+    if load.is_returning() {
         set("network.http.http3.enable", true.into());
         // Its cache would answer in the server's place.
         set("browser.cache.disk.enable", false.into());
@@ -176,7 +176,7 @@ fn result(message: &mut Value) -> io::Result<Value> {
     ))
 }
 
-impl Driven for Firefox {
+impl BrowserDriver for Firefox {
     fn go(&mut self, url: &str, deadline: Instant) -> io::Result<()> {
         self.call("WebDriver:Navigate", &json!({"url": url}), deadline)?;
         Ok(())

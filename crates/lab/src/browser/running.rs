@@ -14,13 +14,13 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 /// Time that processes that were killed may take to end.
-const END_LIMIT: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Time that a browser that was told to end may take to write down what it keeps.
-const FAREWELL_LIMIT: Duration = Duration::from_secs(30);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Time that a browser that has closed its end may take until it is known how it ended.
-const DYING_LIMIT: Duration = Duration::from_millis(500);
+const EXIT_STATUS_TIMEOUT: Duration = Duration::from_millis(500);
 
 const LOOK_PERIOD: Duration = Duration::from_millis(5);
 
@@ -42,7 +42,7 @@ const FOREIGN: [&str; 11] = [
 /// Becomes `program`, which the kernel will kill when the process `parent` ends: the caller's own
 /// parent. Does not return unless it fails.
 #[must_use]
-pub fn tether(parent: i32, program: &OsString, arguments: &[OsString]) -> io::Error {
+pub fn exec_with_parent(parent: i32, program: &OsString, arguments: &[OsString]) -> io::Error {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return error.into();
     }
@@ -96,7 +96,7 @@ impl Running {
         if !broken.contains(&error.kind()) {
             return error;
         }
-        let deadline = Instant::now() + DYING_LIMIT;
+        let deadline = Instant::now() + EXIT_STATUS_TIMEOUT;
         while Instant::now() < deadline {
             if let Some(ending) = self.ending() {
                 return ending;
@@ -108,7 +108,7 @@ impl Running {
 
     /// Waits until a browser that was told to end has ended.
     pub(super) fn await_end(&mut self) -> io::Result<()> {
-        let deadline = Instant::now() + FAREWELL_LIMIT;
+        let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
         while Instant::now() < deadline {
             if self.child.try_wait()?.is_some() {
                 return Ok(());
@@ -141,7 +141,7 @@ impl Drop for Running {
 }
 
 /// A command that becomes `program` and ends with this process.
-pub(super) fn tethered(program: impl Into<OsString>) -> io::Result<Command> {
+pub(super) fn command_dying_with_us(program: impl Into<OsString>) -> io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["lab", "tether", &std::process::id().to_string()]);
     command.arg(program.into());
@@ -150,7 +150,7 @@ pub(super) fn tethered(program: impl Into<OsString>) -> io::Result<Command> {
 
 /// Kills what has become a child of this process since its parent ended, until there is nothing left.
 fn end_children() {
-    let deadline = Instant::now() + END_LIMIT;
+    let deadline = Instant::now() + KILL_TIMEOUT;
     while Instant::now() < deadline {
         for child in children() {
             let _ = kill_process(child, Signal::KILL);
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn who_is_not_the_parent_can_not_be_tethered_to() {
         // In a child: the signal would stay with this process.
-        let error = tether(0, &"true".into(), &[]);
+        let error = exec_with_parent(0, &"true".into(), &[]);
         assert_eq!(error.to_string(), "its parent has ended");
         set_parent_process_death_signal(None).unwrap();
     }

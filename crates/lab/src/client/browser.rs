@@ -72,6 +72,6 @@ fn command(job: &FetchJob<'_>, visit: &Path, folder: &Path) -> Command {
     }
     command
         .arg("--timeout")
-        .arg(duration::format(job.patience()));
+        .arg(duration::format(job.request_timeout()));
     command
 }

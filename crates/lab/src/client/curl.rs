@@ -26,7 +26,7 @@ pub(super) fn check(plan: &Plan) -> Result<String, Error> {
     };
     if !plan.policies.is_empty() && has("HTTP2") {
         if !has("alt-svc") {
-            return Err(Error::Deaf {
+            return Err(Error::NoAltSvc {
                 program: short(&version),
             });
         }
@@ -38,7 +38,7 @@ pub(super) fn check(plan: &Plan) -> Result<String, Error> {
     }
     match plan.protocols.iter().find(|protocol| !speaks(protocol)) {
         None => Ok(version),
-        Some(protocol) => Err(Error::Unspoken {
+        Some(protocol) => Err(Error::UnsupportedProtocol {
             program: short(&version),
             protocol: *protocol,
         }),
@@ -52,7 +52,7 @@ fn short(version: &str) -> String {
 
 /// The output of `--write-out '%{json}'` for a request; times are in seconds since its start.
 #[derive(Deserialize)]
-struct Written {
+struct CurlReport {
     time_appconnect: f64,
     time_starttransfer: f64,
     time_total: f64,
@@ -66,13 +66,13 @@ struct Written {
 
 pub(super) fn fetch(job: &FetchJob<'_>, stop: &AtomicBool) -> Fetched {
     match job.visit.sessions.is_some() {
-        true => come_back(job, stop),
+        true => fetch_returning(job, stop),
         false => fetch_once(job, None, stop).unwrap_or_else(|other| other),
     }
 }
 
 /// All sessions of a visit, which share what they were offered.
-fn come_back(job: &FetchJob<'_>, stop: &AtomicBool) -> Fetched {
+fn fetch_returning(job: &FetchJob<'_>, stop: &AtomicBool) -> Fetched {
     let kept = match tempfile::NamedTempFile::new() {
         Ok(kept) => kept,
         Err(error) => return Fetched::Failed(format!("curl's file can't be made: {error}")),
@@ -182,7 +182,7 @@ fn fetch_once(
     );
     command
         .arg("--max-time")
-        .arg(job.patience().as_secs_f64().to_string());
+        .arg(job.request_timeout().as_secs_f64().to_string());
     for request in &job.visit.requests {
         let url = format!("{}{}", job.origin(), request.path);
         command.args(["--output", "/dev/null", &url]);
@@ -204,7 +204,7 @@ fn fetch_once(
 /// A line a request, in their order; each begins when the one before has ended.
 fn parse(text: &str, protocol: Protocol) -> Option<Vec<RequestRecord>> {
     let lines = text.lines().filter(|line| !line.trim().is_empty());
-    let written: Result<Vec<Written>, _> = lines.map(serde_json::from_str).collect();
+    let written: Result<Vec<CurlReport>, _> = lines.map(serde_json::from_str).collect();
     let mut start_us = 0;
     let mut records = Vec::new();
     for (item, written) in (0..).zip(written.ok()?) {
@@ -215,7 +215,7 @@ fn parse(text: &str, protocol: Protocol) -> Option<Vec<RequestRecord>> {
     (!records.is_empty()).then_some(records)
 }
 
-fn record(written: &Written, item: u32, start_us: u64, protocol: Protocol) -> RequestRecord {
+fn record(written: &CurlReport, item: u32, start_us: u64, protocol: Protocol) -> RequestRecord {
     let failed = written.exitcode != 0;
     let why = || {
         written

@@ -261,7 +261,7 @@ async fn a_response_that_trickles_is_cut_off_unless_nobody_knows_how_long_it_is(
     options.idle_timeout = Duration::from_millis(400);
     let running = proxy(options.clone());
     // Given, the rate holds for all.
-    options.slowest = Some(altway_upstream::Slowest {
+    options.min_rate = Some(altway_upstream::MinRate {
         bytes: 1_000,
         time: Duration::from_millis(400),
     });

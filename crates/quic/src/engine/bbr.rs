@@ -16,7 +16,7 @@ use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 
 use crate::delivery::Delivery;
 use crate::initial_window::InitialWindow;
-use filters::{Bunches, MaxBandwidth, MinRtt};
+use filters::{ExtraAcked, MaxBandwidth, MinRtt};
 use full_pipe::FullPipe;
 use losses::{BETA, Bounds, LossRound};
 use probing::{Cycle, ProbeRtt};
@@ -169,7 +169,7 @@ pub(crate) struct Bbr {
     bandwidth: f64,
     max_bandwidth: MaxBandwidth,
     min_rtt: MinRtt,
-    bunches: Bunches,
+    extra_acked: ExtraAcked,
     full: FullPipe,
     bounds: Bounds,
     loss_round: LossRound,
@@ -197,7 +197,7 @@ impl Bbr {
             bandwidth: 0.0,
             max_bandwidth: MaxBandwidth::default(),
             min_rtt: MinRtt::new(now),
-            bunches: Bunches::new(now),
+            extra_acked: ExtraAcked::new(now),
             full: FullPipe::default(),
             bounds: Bounds::NONE,
             loss_round: LossRound::default(),
@@ -270,7 +270,7 @@ impl Bbr {
         if let Some(ended) = ended.filter(|ended| ended.is_congested) {
             self.on_congested_round(&ended);
         }
-        self.bunches
+        self.extra_acked
             .on_ack(ack.now, ack.acked, self.bandwidth, self.window);
         if self.rounds.begun && !ack.app_limited && ack.rate > 0.0 && self.has_tried() {
             self.full.on_round(ack.rate);
@@ -295,14 +295,14 @@ impl Bbr {
             self.begin_round();
             self.rounds.count += 1;
             self.cycle.rounds += 1;
-            self.bunches.begin_round(!self.full.was_ever());
+            self.extra_acked.begin_round(!self.full.was_ever());
             self.rounds.used_up_before = std::mem::take(&mut self.rounds.used_up);
             self.rounds.used_before = std::mem::take(&mut self.rounds.used);
         }
     }
 
     /// Sections 5.3.1.3 and 5.5.10.3.
-    fn on_congested_round(&mut self, round: &losses::Ended) {
+    fn on_congested_round(&mut self, round: &losses::RoundResult) {
         if self.state == State::Startup {
             if round.is_full {
                 self.full.declare();
@@ -349,7 +349,7 @@ impl Bbr {
 
     /// Sections 5.6.4.5 to 5.6.4.7.
     fn set_window(&mut self, acked: u64) {
-        let most = self.volume(self.state.window_gain()) + self.bunches.get();
+        let most = self.volume(self.state.window_gain()) + self.extra_acked.get();
         let most = self.with_quantum(most);
         let grown = self.window.saturating_add(acked);
         if self.full.was_ever() {
@@ -417,7 +417,7 @@ impl Bbr {
     /// Section 5.4.1, BBRHandleRestartFromIdle.
     fn restart(&mut self, now: Instant) {
         self.idle_restart = true;
-        self.bunches.restart(now);
+        self.extra_acked.restart(now);
         if self.state.is_probe_bw() {
             self.set_pacing_rate(1.0, Duration::ZERO);
         } else if self.state == State::ProbeRtt {

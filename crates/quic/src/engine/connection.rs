@@ -14,7 +14,7 @@ use bytes::Bytes;
 use quinn_proto::{ConnectionError, ReadError, StreamEvent, VarInt, WriteError};
 
 use crate::budget::{Budget, is_one_handshake_packet};
-use crate::engine::crypto::{self, Shortening};
+use crate::engine::crypto::{self, Truncation};
 use crate::engine::meter;
 use crate::engine::paths::Paths;
 use crate::engine::pins::Pins;
@@ -58,7 +58,7 @@ pub struct Connection {
     budget: Budget,
     /// Addresses to which the connection sends after the handshake.
     paths: Paths,
-    shortening: Arc<Shortening>,
+    truncation: Arc<Truncation>,
     /// `None`: they are whole.
     windows: Option<Windows>,
     /// Datagrams that wait to be read.
@@ -67,7 +67,7 @@ pub struct Connection {
     stream_frames: u64,
     /// Streams that don't count as busy.
     lasting: usize,
-    last_heard: Instant,
+    last_received: Instant,
     handshake: Option<Duration>,
     /// True if the connection ended because its time was over.
     timed_out: bool,
@@ -91,7 +91,7 @@ impl Connection {
         windows: Option<Windows>,
     ) -> Self {
         let paths = Paths::new(engine.remote_address());
-        let shortening = crypto::shortening(&engine);
+        let truncation = crypto::truncation(&engine);
         Self {
             engine,
             version,
@@ -105,12 +105,12 @@ impl Connection {
             give_up,
             budget,
             paths,
-            shortening,
+            truncation,
             windows,
             pins: Pins::default(),
             stream_frames: 0,
             lasting: 0,
-            last_heard: now,
+            last_received: now,
             handshake: None,
             timed_out: false,
         }
@@ -128,7 +128,7 @@ impl Connection {
         datagram: &Datagram<'_>,
         event: quinn_proto::ConnectionEvent,
     ) {
-        self.last_heard = now;
+        self.last_received = now;
         if self.is_validated() {
             return self.handle_established(now, datagram, event);
         }
@@ -141,7 +141,7 @@ impl Connection {
         self.budget.on_received(datagram.payload.len());
         let some_came = self.handshake_frames() > frames;
         if some_came && is_one_handshake_packet(datagram.payload) {
-            self.budget.lift();
+            self.budget.set_unlimited();
         }
     }
 
@@ -235,8 +235,8 @@ impl Connection {
         use quinn_proto::Event as Engine;
         match event {
             Engine::Connected => {
-                self.budget.lift();
-                self.handshake = Some(self.last_heard.saturating_duration_since(self.began));
+                self.budget.set_unlimited();
+                self.handshake = Some(self.last_received.saturating_duration_since(self.began));
                 self.connected = true;
                 self.was_refused().then_some(Event::EarlyDataRefused)
             }

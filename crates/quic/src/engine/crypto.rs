@@ -6,11 +6,11 @@
 
 mod initial;
 mod keys;
+mod next_keys;
 mod padding;
 mod retry;
 mod session;
-mod shortened;
-mod upcoming;
+mod truncation;
 #[cfg(test)]
 mod vectors;
 
@@ -26,7 +26,7 @@ use rustls::quic::{ClientConnection, Connection, ServerConnection, Suite};
 
 use self::initial::InitialKeys;
 use self::session::Session;
-pub(crate) use self::shortened::Shortening;
+pub(crate) use self::truncation::Truncation;
 use crate::{Error, PeerIdentity, Role, Version, version_information};
 
 /// A server's side of one version.
@@ -90,10 +90,10 @@ impl crypto::ServerConfig for ServerCrypto {
 }
 
 /// Returns the setting by which a connection's 1-RTT packets are made shorter.
-pub(crate) fn shortening(connection: &quinn_proto::Connection) -> Arc<Shortening> {
+pub(crate) fn truncation(connection: &quinn_proto::Connection) -> Arc<Truncation> {
     let data = connection.crypto_session().handshake_data();
-    let shortening = data.and_then(|data| data.downcast::<Arc<Shortening>>().ok());
-    *shortening.expect("every session has one")
+    let truncation = data.and_then(|data| data.downcast::<Arc<Truncation>>().ok());
+    *truncation.expect("every session has one")
 }
 
 /// Returns what the peer has shown of itself in the handshake so far.
@@ -108,7 +108,7 @@ pub(crate) struct ClientCrypto {
     version: Version,
     tls: Arc<rustls::ClientConfig>,
     /// The same without a memory of earlier connections.
-    forgetful: Arc<rustls::ClientConfig>,
+    without_resumption: Arc<rustls::ClientConfig>,
     initial: Suite,
 }
 
@@ -117,17 +117,17 @@ impl ClientCrypto {
     /// [`Error::Tls`]: the configuration can't carry QUIC.
     pub(crate) fn new(version: Version, tls: rustls::ClientConfig) -> Result<Self, Error> {
         let initial = initial_suite(tls.crypto_provider())?;
-        let mut forgetful = tls.clone();
-        forgetful.resumption = Resumption::disabled();
+        let mut without_resumption = tls.clone();
+        without_resumption.resumption = Resumption::disabled();
         let crypto = Self {
             version,
             tls: Arc::new(tls),
-            forgetful: Arc::new(forgetful),
+            without_resumption: Arc::new(without_resumption),
             initial,
         };
         let name = "localhost".try_into().expect("localhost is a DNS name");
         crypto
-            .begin(&crypto.forgetful, name, Vec::new())
+            .begin(&crypto.without_resumption, name, Vec::new())
             .map_err(|error| Error::Tls(error.into()))?;
         Ok(crypto)
     }
@@ -153,7 +153,7 @@ impl ClientCrypto {
         match begun.quic_transport_parameters() {
             // What the server said on the connection that the ticket is from.
             Some(remembered) if !version_information::is_of(remembered, self.version) => {
-                self.begin(&self.forgetful, name.clone(), parameters.to_vec())
+                self.begin(&self.without_resumption, name.clone(), parameters.to_vec())
             }
             _ => Ok(begun),
         }

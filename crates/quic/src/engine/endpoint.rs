@@ -425,7 +425,7 @@ impl<S> Endpoint<S> {
     /// change either.
     fn count_windows(&mut self, index: usize) {
         if let Some(Some(slot)) = self.slots.get_mut(index) {
-            slot.connection.narrow_if_idle();
+            slot.connection.shrink_if_idle();
             if slot.connection.count_pins() {
                 self.mark(index);
             }

@@ -47,7 +47,7 @@ impl Logging {
             .expect("the configuration was checked when the endpoint was made");
         if let Some(most) = self.transport.loopback_mtu
             && self.role == Role::Server
-            && loopback::is_near(peer)
+            && loopback::is_local_peer(peer)
         {
             loopback::adapt(&mut transport, &self.transport, most);
         }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use quinn_proto::{MtuDiscoveryConfig, TransportConfig};
 
 use crate::Transport;
-use crate::engine::meter::MeterFactory;
+use crate::engine::meter::MeteredControllerFactory;
 use crate::engine::transport::MIN_MTU;
 use crate::initial_window::InitialWindow;
 
@@ -23,7 +23,7 @@ const WINDOW: u64 = 4;
 
 /// Returns true if a peer is on this machine. No network carries such addresses (RFC 1122 section
 /// 3.2.1.3, RFC 4291 section 2.5.3), so that nobody elsewhere has them.
-pub(crate) fn is_near(peer: SocketAddr) -> bool {
+pub(crate) fn is_local_peer(peer: SocketAddr) -> bool {
     peer.ip().to_canonical().is_loopback()
 }
 
@@ -39,7 +39,10 @@ pub(crate) fn adapt(to: &mut TransportConfig, from: &Transport, most: u16) {
         at_least: WINDOW * u64::from(most),
     };
     to.mtu_discovery_config(Some(discovery))
-        .congestion_controller_factory(Arc::new(MeterFactory::of(from.congestion, window)));
+        .congestion_controller_factory(Arc::new(MeteredControllerFactory::of(
+            from.congestion,
+            window,
+        )));
 }
 
 #[cfg(test)]
@@ -58,7 +61,7 @@ mod tests {
             ("[::]:1", false),
             ("[::2]:1", false),
         ] {
-            assert_eq!(is_near(peer.parse().unwrap()), near, "{peer}");
+            assert_eq!(is_local_peer(peer.parse().unwrap()), near, "{peer}");
         }
     }
 }

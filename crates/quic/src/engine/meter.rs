@@ -15,12 +15,12 @@ use crate::engine::bbr::BbrFactory;
 use crate::engine::cubic::CubicFactory;
 use crate::initial_window::InitialWindow;
 
-/// Builds [`Meter`]s around the controllers of one algorithm.
-pub(crate) struct MeterFactory {
+/// Builds [`MeteredController`]s around the controllers of one algorithm.
+pub(crate) struct MeteredControllerFactory {
     inner: Arc<dyn ControllerFactory + Send + Sync>,
 }
 
-impl MeterFactory {
+impl MeteredControllerFactory {
     /// Builds controllers of this kind that begin with this window.
     pub(crate) fn of(congestion: Congestion, first: InitialWindow) -> Self {
         Self {
@@ -40,10 +40,10 @@ fn new_reno(first: InitialWindow) -> NewRenoConfig {
     config
 }
 
-impl ControllerFactory for MeterFactory {
+impl ControllerFactory for MeteredControllerFactory {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
         let inner = Arc::clone(&self.inner).build(now, current_mtu);
-        Box::new(Meter {
+        Box::new(MeteredController {
             inner,
             bytes_acked: 0,
         })
@@ -54,16 +54,19 @@ impl ControllerFactory for MeterFactory {
 /// of ours. A copy of it is taken apart, since quinn-proto shows controllers by a trait that can't be cast down in
 /// place; meant for now and then.
 pub(crate) fn bytes_acked(controller: &dyn Controller) -> u64 {
-    let copy = controller.clone_box().into_any().downcast::<Meter>();
+    let copy = controller
+        .clone_box()
+        .into_any()
+        .downcast::<MeteredController>();
     copy.map_or(0, |meter| meter.bytes_acked)
 }
 
-struct Meter {
+struct MeteredController {
     inner: Box<dyn Controller>,
     bytes_acked: u64,
 }
 
-impl Controller for Meter {
+impl Controller for MeteredController {
     fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
         self.inner.on_sent(now, bytes, last_packet_number);
     }
@@ -119,7 +122,7 @@ impl Controller for Meter {
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(Meter {
+        Box::new(MeteredController {
             inner: self.inner.clone_box(),
             bytes_acked: self.bytes_acked,
         })

@@ -7,7 +7,7 @@
 //! lets a last datagram go beyond the limit and sends MTU probes, and answers to probes of other paths,
 //! without asking. So each datagram of an unvalidated path is counted here, where one that doesn't fit waits
 //! or is lost, as any datagram may be. A client that moves in a download has little to send that would pay
-//! for a datagram of 1,200 bytes, so quinn-proto's are [made shorter](Paths::shortening).
+//! for a datagram of 1,200 bytes, so quinn-proto's are [made shorter](Paths::truncation).
 //!
 //! quinn-proto does not report that a path is validated. It is inferred: from when quinn-proto has sent all
 //! that its own limit permits, it begins a datagram on a validated path only.
@@ -54,7 +54,7 @@ pub(crate) struct Paths {
     /// The current address is one to which quinn-proto has no PATH_CHALLENGE under way.
     settled: bool,
     /// True if quinn-proto's next datagram is a PATH_CHALLENGE to the address before, which is validated.
-    asks_former: bool,
+    challenges_previous: bool,
     probing: VecDeque<(SocketAddr, Budget)>,
     /// Times at which the address changed, the latest at the back.
     changes: VecDeque<Instant>,
@@ -86,7 +86,7 @@ impl Paths {
             validated: remote,
             limit: None,
             settled: true,
-            asks_former: false,
+            challenges_previous: false,
             probing: VecDeque::new(),
             changes: VecDeque::new(),
             waiting: VecDeque::new(),
@@ -113,10 +113,10 @@ impl Paths {
         remote: SocketAddr,
         bytes: usize,
     ) {
-        let asks_former = self.asks_former || self.settled;
+        let challenges_previous = self.challenges_previous || self.settled;
         if self.follow(current) {
             self.settled = false;
-            self.asks_former = asks_former;
+            self.challenges_previous = challenges_previous;
             if self.changes.len() == MAX_CHANGES {
                 self.changes.pop_front();
             }
@@ -140,7 +140,7 @@ impl Paths {
         }
         self.current = current;
         self.settled = true;
-        self.asks_former = false;
+        self.challenges_previous = false;
         self.waiting.clear();
         self.limit = (current != self.validated).then(|| {
             let known = self.probing.iter().position(|(at, _)| *at == current);
@@ -169,8 +169,8 @@ impl Paths {
     /// unvalidated path it has what the path permits, and [`LEAST`] at least.
     ///
     /// `mtu`: the largest datagram on the path.
-    pub(crate) fn shortening(&mut self, mtu: u16) -> u16 {
-        if std::mem::take(&mut self.asks_former) {
+    pub(crate) fn truncation(&mut self, mtu: u16) -> u16 {
+        if std::mem::take(&mut self.challenges_previous) {
             // RFC 9000 section 8.2.1: "An endpoint MUST expand datagrams that contain a PATH_CHALLENGE frame".
             return 0;
         }
@@ -189,7 +189,7 @@ impl Paths {
     /// [is validated](Self::is_validated): whether to send it now. If not, it is lost, or waits and is
     /// [given](Self::next_waiting) later.
     ///
-    /// `less`: by how much it is [shorter](Self::shortening) than quinn-proto counts. `mtu`: the largest
+    /// `less`: by how much it is [shorter](Self::truncation) than quinn-proto counts. `mtu`: the largest
     /// datagram on the path that is no MTU probe.
     pub(crate) fn permits(
         &mut self,

@@ -11,13 +11,13 @@ use std::collections::VecDeque;
 use bytes::{Bytes, BytesMut};
 
 /// Bytes that a datagram takes beside its payload: its reference count, its entry here, what the allocator adds.
-const OVERHEAD: u64 = 128;
+const DATAGRAM_OVERHEAD: u64 = 128;
 
 /// Bytes of the record of a chunk in quinn-proto's heap, which has room for up to twice as many as there are.
-const CHUNK: u64 = 144;
+const CHUNK_RECORD_BYTES: u64 = 144;
 
 /// Datagrams that are looked at every time. Beyond, a look has to be worth it.
-const FEW: usize = 16;
+const ALWAYS_SCANNED: usize = 16;
 
 /// The datagrams of one connection that somebody holds, in the order in which they came. Flow control, and
 /// quinn-proto's limit of chunks, bound their number; what they take is the pool's.
@@ -53,7 +53,7 @@ impl Pins {
     /// Takes note of a datagram of `size` bytes that was taken in, of which `chunks` are of streams.
     pub(crate) fn add(&mut self, datagram: Bytes, size: usize, chunks: u64) {
         if !datagram.is_unique() {
-            let size = size as u64 + OVERHEAD + chunks * CHUNK;
+            let size = size as u64 + DATAGRAM_OVERHEAD + chunks * CHUNK_RECORD_BYTES;
             self.bytes += size;
             self.held.push_back(Pin {
                 datagram,
@@ -72,10 +72,10 @@ impl Pins {
     /// Bytes that are held now, or were at the last look.
     pub(crate) fn bytes(&mut self) -> u64 {
         let is_due = self.held.len() >= self.due || self.read * 2 >= self.bytes;
-        if !self.held.is_empty() && (self.held.len() <= FEW || is_due) {
+        if !self.held.is_empty() && (self.held.len() <= ALWAYS_SCANNED || is_due) {
             self.look();
         }
-        self.bytes + self.copied * CHUNK
+        self.bytes + self.copied * CHUNK_RECORD_BYTES
     }
 
     /// Returns true if nothing waits, as far as is known.
@@ -103,8 +103,8 @@ impl Pins {
         self.copied = (self.copied + chunks).saturating_sub(self.chunks_read);
         (self.read, self.chunks_read) = (0, 0);
         self.due = self.held.len() * 2;
-        if self.held.len() <= FEW {
-            self.held.shrink_to(FEW);
+        if self.held.len() <= ALWAYS_SCANNED {
+            self.held.shrink_to(ALWAYS_SCANNED);
         }
     }
 }
@@ -125,7 +125,7 @@ mod tests {
         let (datagram, shared) = datagram(1000);
         let byte = datagram.freeze().slice(10..11);
         pins.add(shared, 1000, 1);
-        assert_eq!(pins.bytes(), 1000 + OVERHEAD + CHUNK);
+        assert_eq!(pins.bytes(), 1000 + DATAGRAM_OVERHEAD + CHUNK_RECORD_BYTES);
         pins.on_read(1);
         drop(byte);
         assert_eq!(pins.bytes(), 0);
@@ -147,12 +147,12 @@ mod tests {
         let held = whole.freeze();
         pins.add(shared, 1000, 200);
         drop(held);
-        assert_eq!(pins.bytes(), 200 * CHUNK);
+        assert_eq!(pins.bytes(), 200 * CHUNK_RECORD_BYTES);
         let (whole, shared) = datagram(1000);
         pins.add(shared, 1000, 0);
         (0..150).for_each(|_| pins.on_read(1));
         drop(whole);
-        assert_eq!(pins.bytes(), 50 * CHUNK);
+        assert_eq!(pins.bytes(), 50 * CHUNK_RECORD_BYTES);
         pins.rest();
         assert_eq!(pins.bytes(), 0);
     }
@@ -167,7 +167,7 @@ mod tests {
             pins.add(shared, 100, 1);
             pins.bytes();
         }
-        let each = 100 + OVERHEAD + CHUNK;
+        let each = 100 + DATAGRAM_OVERHEAD + CHUNK_RECORD_BYTES;
         held.clear();
         assert_eq!(pins.bytes(), 40 * each, "not worth a look");
         (0..40).for_each(|_| pins.on_read(200));

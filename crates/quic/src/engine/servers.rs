@@ -52,7 +52,10 @@ impl Servers {
         version: Version,
         client: SocketAddr,
     ) -> Option<Arc<quinn_proto::ServerConfig>> {
-        let near = self.near.as_ref().filter(|_| loopback::is_near(client))?;
+        let near = self
+            .near
+            .as_ref()
+            .filter(|_| loopback::is_local_peer(client))?;
         Some(Arc::clone(&near[version.index()]))
     }
 

@@ -8,10 +8,10 @@ use quinn_proto::{AckFrequencyConfig, IdleTimeout, MtuDiscoveryConfig, Transport
 
 use crate::engine::crypto::{ClientCrypto, ServerCrypto};
 use crate::engine::loopback;
-use crate::engine::meter::MeterFactory;
+use crate::engine::meter::MeteredControllerFactory;
 use crate::engine::tokens::TokensOf;
 use crate::initial_window::InitialWindow;
-use crate::sessions::{BoundSessions, BoundTickets, Terms};
+use crate::sessions::{BoundSessions, BoundTickets, SessionContext};
 use crate::windows::{FIRST_RECEIVE, FIRST_SEND, Pool};
 use crate::{ClientConfig, Error, Limits, Role, ServerConfig, Transport, Version};
 
@@ -90,10 +90,10 @@ fn server_tls(config: &ServerConfig, version: Version) -> Result<rustls::ServerC
 }
 
 /// Returns the terms that sessions are bound to.
-fn terms(config: &ServerConfig, version: Version) -> Terms {
+fn terms(config: &ServerConfig, version: Version) -> SessionContext {
     let version = u64::from(version.number());
     if !config.early_data {
-        return Terms::new(&[version], &[]);
+        return SessionContext::new(&[version], &[]);
     }
     let (stream_window, window) = windows(&config.transport, Role::Server);
     let numbers = [
@@ -103,7 +103,7 @@ fn terms(config: &ServerConfig, version: Version) -> Terms {
         config.limits.max_bidirectional_streams.into(),
         config.limits.max_unidirectional_streams.into(),
     ];
-    Terms::new(&numbers, &config.session_context)
+    SessionContext::new(&numbers, &config.session_context)
 }
 
 /// Returns the pool from which the windows of a server's connections grow.
@@ -158,7 +158,10 @@ pub(crate) fn engine(
         .initial_mtu(MIN_MTU)
         .mtu_discovery_config(mtu_discovery(from.mtu_upper_bound))
         .ack_frequency_config(from.ack_threshold.map(ack_frequency))
-        .congestion_controller_factory(Arc::new(MeterFactory::of(from.congestion, first_window)))
+        .congestion_controller_factory(Arc::new(MeteredControllerFactory::of(
+            from.congestion,
+            first_window,
+        )))
         // The spin bit tells every middlebox the round-trip time and is of no use to either peer.
         .allow_spin(false)
         // The face has no RFC 9221 datagrams.

@@ -1,11 +1,11 @@
 //! A client's connection over QUIC.
 
-use super::{Loop, listen, seed, speak, transport, udp};
+use super::{Loop, drive, listen, seed, transport, udp};
 use crate::costs::{Calls, Path};
-use crate::error::{Error, Trouble};
+use crate::error::{ConnectionFailure, Error};
 use crate::options::Options;
+use crate::protocol::{Exchange, Fault};
 use crate::session::Session;
-use crate::talk::{Exchange, Fault};
 use altway_quic::{
     ClientConfig, CloseReason, ConnectionHandle, Direction, Endpoint, Event, QuicConnection,
     QuicEndpoint, StreamId,
@@ -47,7 +47,7 @@ impl Client {
             .tuning
             .mtu
             .unwrap_or_else(|| route_mtu(udp.socket()));
-        config.transport = transport(&options.tuning, mtu, &udp, options.patience);
+        config.transport = transport(&options.tuning, mtu, &udp, options.silence_timeout);
         let mut endpoint = <Endpoint>::client(&config, seed)?;
         let connection = endpoint.connect(Instant::now(), remote, &options.host, ())?;
         Ok(Self {
@@ -58,21 +58,21 @@ impl Client {
     }
 
     /// Deals with what happened. True: there is something to read.
-    fn on_events(&mut self) -> Result<bool, Trouble> {
+    fn on_events(&mut self) -> Result<bool, ConnectionFailure> {
         let mut readable = false;
         while let Some((_, event)) = self.carrier.endpoint.poll_event() {
             match event {
                 Event::Readable { .. } => readable = true,
                 Event::Closed {
                     reason: CloseReason::TimedOut,
-                } => return Err(Trouble::Silent),
-                Event::Closed { reason } => return Err(Trouble::Quic(reason)),
+                } => return Err(ConnectionFailure::Silent),
+                Event::Closed { reason } => return Err(ConnectionFailure::Quic(reason)),
                 Event::Connected => {
                     let connection = self.carrier.endpoint.connection(self.connection);
                     self.stream =
                         connection.and_then(|connection| connection.open(Direction::Bidirectional));
                     // A server of ours allows one stream.
-                    self.stream.ok_or(Trouble::Peer(Fault::Foreign))?;
+                    self.stream.ok_or(ConnectionFailure::Peer(Fault::Foreign))?;
                 }
                 _ => {}
             }
@@ -82,7 +82,7 @@ impl Client {
 }
 
 impl Session for Client {
-    fn open(&mut self) -> Result<(), Trouble> {
+    fn open(&mut self) -> Result<(), ConnectionFailure> {
         while self.stream.is_none() {
             self.carrier.turn(None)?;
             self.on_events()?;
@@ -90,19 +90,19 @@ impl Session for Client {
         Ok(())
     }
 
-    fn exchange(&mut self, exchange: &mut Exchange) -> Result<(), Trouble> {
-        let stream = self.stream.ok_or(Trouble::Closed)?;
+    fn exchange(&mut self, exchange: &mut Exchange) -> Result<(), ConnectionFailure> {
+        let stream = self.stream.ok_or(ConnectionFailure::Closed)?;
         loop {
             let readable = self.on_events()?;
             let connection = self.carrier.endpoint.connection(self.connection);
-            let connection = connection.ok_or(Trouble::Closed)?;
+            let connection = connection.ok_or(ConnectionFailure::Closed)?;
             if readable {
                 listen(connection, stream, exchange)?;
             }
             if exchange.is_done() {
                 return Ok(());
             }
-            speak(connection, stream, exchange).map_err(io::Error::other)?;
+            drive(connection, stream, exchange).map_err(io::Error::other)?;
             self.carrier.turn(None)?;
         }
     }

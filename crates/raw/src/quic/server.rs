@@ -1,12 +1,12 @@
 //! The server's side of QUIC: all connections on one thread and one socket.
 
-use super::{Loop, MAX_PAYLOAD, listen, seed, speak, transport, udp};
+use super::{Loop, MAX_PAYLOAD, drive, listen, seed, transport, udp};
 use crate::costs::{Costs, Meter, Path};
-use crate::error::{Error, Trouble};
+use crate::error::{ConnectionFailure, Error};
 use crate::options::ServerOptions;
 use crate::payload::Payload;
+use crate::protocol::{Responder, ServerAction};
 use crate::sys::StopHandle;
-use crate::talk::{Duty, Responder};
 use altway_quic::{
     ConnectionHandle, Endpoint, Event, QuicConnection, QuicEndpoint, ServerConfig, StreamId,
 };
@@ -59,7 +59,7 @@ impl Server {
         let mut config = ServerConfig::new(tls);
         // Without a limit of its own it goes as far as the client lets it.
         let mtu = options.tuning.mtu.unwrap_or(MAX_PAYLOAD);
-        config.transport = transport(&options.tuning, mtu, &udp, options.patience);
+        config.transport = transport(&options.tuning, mtu, &udp, options.silence_timeout);
         config.limits.max_bidirectional_streams = 1;
         config.limits.max_unidirectional_streams = 0;
         config.limits.max_connections = MAX_CONNECTIONS;
@@ -91,9 +91,9 @@ impl Server {
                 if let Some(client) = self.clients.get_mut(&handle) {
                     client.stream = Some(stream);
                 }
-                self.converse(handle);
+                self.serve_connection(handle);
             }
-            Event::Readable { .. } | Event::Writable { .. } => self.converse(handle),
+            Event::Readable { .. } | Event::Writable { .. } => self.serve_connection(handle),
             Event::Closed { reason } => {
                 tracing::debug!(%reason, "a QUIC connection has ended");
                 self.clients.remove(&handle);
@@ -116,17 +116,17 @@ impl Server {
         }
     }
 
-    /// Hears, does its duty, and answers; closes a connection that makes no sense.
-    fn converse(&mut self, handle: ConnectionHandle) {
-        if let Err(trouble) = self.try_to_converse(handle) {
-            tracing::debug!(%trouble, "a QUIC connection is given up");
+    /// Reads, does what the client asks for, and answers; closes a connection that makes no sense.
+    fn serve_connection(&mut self, handle: ConnectionHandle) {
+        if let Err(failure) = self.try_to_converse(handle) {
+            tracing::debug!(%failure, "a QUIC connection is given up");
             if let Some(connection) = self.carrier.endpoint.connection(handle) {
                 connection.close(NOT_OURS, b"not altway raw");
             }
         }
     }
 
-    fn try_to_converse(&mut self, handle: ConnectionHandle) -> Result<(), Trouble> {
+    fn try_to_converse(&mut self, handle: ConnectionHandle) -> Result<(), ConnectionFailure> {
         let connections = self.clients.len();
         let client = self.clients.get_mut(&handle);
         let connection = self.carrier.endpoint.connection(handle);
@@ -137,12 +137,12 @@ impl Server {
             return Ok(());
         };
         listen(connection, stream, &mut client.responder)?;
-        match client.responder.take_duty() {
-            Some(Duty::Begin) => {
+        match client.responder.take_action() {
+            Some(ServerAction::Begin) => {
                 client.meter = Some(Meter::begin(self.carrier.calls()));
                 client.connections = connections;
             }
-            Some(Duty::Report) => {
+            Some(ServerAction::Report) => {
                 let path = self.carrier.path(handle);
                 let costs = client.costs(&self.carrier, path);
                 client.responder.report(&costs.to_text());
@@ -150,7 +150,7 @@ impl Server {
             None => {}
         }
         if let Some(connection) = self.carrier.endpoint.connection(handle) {
-            speak(connection, stream, &mut client.responder).map_err(io::Error::other)?;
+            drive(connection, stream, &mut client.responder).map_err(io::Error::other)?;
         }
         Ok(())
     }

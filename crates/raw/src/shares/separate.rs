@@ -2,7 +2,7 @@
 //! apart from the others.
 
 use super::Share;
-use crate::options::Over;
+use crate::options::TransportKind;
 use altway_stats::{quantile, quantile_interval};
 use serde::Serialize;
 
@@ -41,15 +41,15 @@ const KERNEL: &str = "copies and calls are more than the kernel's time";
 const OTHERS: &str = "another share can't be told";
 
 /// The four shares of a transport's time.
-pub(super) fn separate(over: Over, rounds: &[Parts]) -> [Share; 4] {
+pub(super) fn separate(over: TransportKind, rounds: &[Parts]) -> [Share; 4] {
     let all = |of: &dyn Fn(&Parts) -> f64| found(&rounds.iter().map(of).collect::<Vec<_>>());
     let encryption = match over {
-        Over::Tcp => Ok(Separated {
+        TransportKind::Tcp => Ok(Separated {
             median: 0.0,
             low: 0.0,
             high: 0.0,
         }),
-        Over::Tls | Over::Quic => all(&|round| round.encryption),
+        TransportKind::Tls | TransportKind::Quic => all(&|round| round.encryption),
     };
     let fits = median_of(rounds, |round| round.copies + round.calls)
         <= median_of(rounds, |round| round.kernel);
@@ -118,13 +118,13 @@ mod tests {
     }
 
     fn obstacles(rounds: &[Parts]) -> [&'static str; 4] {
-        separate(Over::Quic, rounds).map(|share| share.obstacle)
+        separate(TransportKind::Quic, rounds).map(|share| share.obstacle)
     }
 
     #[test]
     fn shares_that_the_rounds_bear_out_are_told_with_their_interval() {
         let rounds = rounds(&[9.0, 10.0, 11.0, 12.0, 10.5, 9.5, 10.2], 50.0);
-        let shares = separate(Over::Quic, &rounds);
+        let shares = separate(TransportKind::Quic, &rounds);
         let copies = shares[1].percent.unwrap();
         assert_eq!((copies.low, copies.median, copies.high), (9.0, 10.2, 12.0));
         let protocol = shares[3].percent.unwrap();
@@ -156,7 +156,7 @@ mod tests {
             obstacles(&five),
             [FEW_ROUNDS, FEW_ROUNDS, FEW_ROUNDS, OTHERS]
         );
-        let tcp = separate(Over::Tcp, &rounds(&[10.0; 6], 50.0));
+        let tcp = separate(TransportKind::Tcp, &rounds(&[10.0; 6], 50.0));
         assert_eq!(tcp[0].percent.unwrap().median, 0.0);
     }
 }

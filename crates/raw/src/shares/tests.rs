@@ -55,7 +55,7 @@ fn round() -> Round {
     )
 }
 
-fn percent(shares: &Shares, over: Over, part: &str) -> f64 {
+fn percent(shares: &Shares, over: TransportKind, part: &str) -> f64 {
     let share = |share: &&Share| share.over == over && share.part == part;
     let found = shares.shares.iter().find(share).unwrap();
     let percent = found.percent.unwrap();
@@ -79,9 +79,9 @@ fn shares_follow_from_what_was_switched_off() {
         ["encryption", "copies", "system calls", "protocol"]
             .map(|part| percent(&shares, over, part))
     };
-    assert_eq!(parts(Over::Tcp), [0.0, 50.0, 10.0, 40.0]);
-    assert_eq!(parts(Over::Tls), [40.0, 10.0, 2.0, 48.0]);
-    assert_eq!(parts(Over::Quic), [25.0, 5.0, 1.0, 69.0]);
+    assert_eq!(parts(TransportKind::Tcp), [0.0, 50.0, 10.0, 40.0]);
+    assert_eq!(parts(TransportKind::Tls), [40.0, 10.0, 2.0, 48.0]);
+    assert_eq!(parts(TransportKind::Quic), [25.0, 5.0, 1.0, 69.0]);
     let no_gso = &shares.variants[Variant::QuicNoGso as usize];
     assert_eq!(no_gso.cpu_percent.median, 200.0);
     assert_eq!(
@@ -116,7 +116,7 @@ fn all_variants_run_and_none_costs_nothing() {
     let packets = |variant| shares.variants[variant as usize].packets.median;
     assert!(packets(Variant::QuicMtu65507) < packets(Variant::Quic));
     assert!(packets(Variant::Quic) < packets(Variant::QuicMtu1200));
-    for over in Over::ALL {
+    for over in TransportKind::ALL {
         let of = shares.shares.iter().filter(|share| share.over == over);
         assert_eq!(of.count(), 4);
     }

@@ -1,7 +1,7 @@
 //! The variants, and the certificate that their servers share.
 
 use crate::error::Error;
-use crate::options::{Cipher, Over, Tuning};
+use crate::options::{Cipher, TransportKind, Tuning};
 use crate::{nocipher, tls};
 use rustls::client::WebPkiServerVerifier;
 use rustls::crypto::CryptoProvider;
@@ -76,11 +76,11 @@ impl Variant {
 
     /// The transport.
     #[must_use]
-    pub fn over(self) -> Over {
+    pub fn over(self) -> TransportKind {
         match self {
-            Self::Tcp | Self::TcpUncopied => Over::Tcp,
-            Self::Tls | Self::TlsChaCha20 | Self::TlsUnencrypted => Over::Tls,
-            _ => Over::Quic,
+            Self::Tcp | Self::TcpUncopied => TransportKind::Tcp,
+            Self::Tls | Self::TlsChaCha20 | Self::TlsUnencrypted => TransportKind::Tls,
+            _ => TransportKind::Quic,
         }
     }
 
@@ -88,9 +88,9 @@ impl Variant {
     #[must_use]
     pub fn base(self) -> Self {
         match self.over() {
-            Over::Tcp => Self::Tcp,
-            Over::Tls => Self::Tls,
-            Over::Quic => Self::Quic,
+            TransportKind::Tcp => Self::Tcp,
+            TransportKind::Tls => Self::Tls,
+            TransportKind::Quic => Self::Quic,
         }
     }
 
@@ -120,8 +120,8 @@ impl Variant {
     pub(super) fn transfers(self) -> NonZeroU64 {
         const SOME: NonZeroU64 = NonZeroU64::new(4).expect("four is not zero");
         match self.over() {
-            Over::Tcp => SOME,
-            Over::Tls | Over::Quic => NonZeroU64::MIN,
+            TransportKind::Tcp => SOME,
+            TransportKind::Tls | TransportKind::Quic => NonZeroU64::MIN,
         }
     }
 

@@ -1,6 +1,6 @@
 //! A running server with a certificate of its own, and options to send to it.
 
-use altway_raw::{Error, Options, Over, Server, ServerOptions, Sizes, StopHandle, Trust};
+use altway_raw::{Error, Options, Server, ServerOptions, Sizes, StopHandle, TransportKind, Trust};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -41,10 +41,10 @@ impl Serving {
         server_options(&self.dir)
     }
 
-    pub(crate) fn options(&self, over: Over, sizes: Sizes) -> Options {
+    pub(crate) fn options(&self, over: TransportKind, sizes: Sizes) -> Options {
         let mut options = Options::new("127.0.0.1", self.address.port(), over, sizes);
         options.trust = Trust::CaFile(self.dir.path().join("cert.pem"));
-        options.patience = Duration::from_secs(20);
+        options.silence_timeout = Duration::from_secs(20);
         options.verify = true;
         options
     }
@@ -67,6 +67,6 @@ impl Drop for Serving {
 fn server_options(dir: &TempDir) -> ServerOptions {
     let (certificate, key) = (dir.path().join("cert.pem"), dir.path().join("key.pem"));
     let mut options = ServerOptions::new(Some(Ipv4Addr::LOCALHOST.into()), 0, certificate, key);
-    options.patience = Duration::from_secs(20);
+    options.silence_timeout = Duration::from_secs(20);
     options
 }

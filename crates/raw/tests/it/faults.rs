@@ -1,16 +1,16 @@
 //! Servers that are not there, not ours, or gone in the middle.
 
 use crate::common::Serving;
-use altway_raw::{Direction, Error, Options, Over, Server, Sizes, Trust, send};
+use altway_raw::{Direction, Error, Options, Server, Sizes, TransportKind, Trust, send};
 use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
 use std::time::Duration;
 
-fn to(port: u16, over: Over) -> Options {
+fn to(port: u16, over: TransportKind) -> Options {
     let sizes = Sizes::bulk(Direction::Down, 1_000_000);
     let mut options = Options::new("127.0.0.1", port, over, sizes);
     options.trust = Trust::Insecure;
-    options.patience = Duration::from_secs(5);
+    options.silence_timeout = Duration::from_secs(5);
     options
 }
 
@@ -31,7 +31,7 @@ fn nobody_listens() {
     // Bound and dropped: the port is free, and nobody has it.
     let port = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = port.local_addr().unwrap().port();
-    for over in Over::ALL {
+    for over in TransportKind::ALL {
         let error = send(&to(port, over)).unwrap_err();
         assert!(matches!(error, Error::Connect { .. }), "{error:?}");
         let text = format!("cannot connect to 127.0.0.1:{port} over {over}");
@@ -41,7 +41,7 @@ fn nobody_listens() {
 
 #[test]
 fn a_name_without_an_address() {
-    let mut options = to(1, Over::Tcp);
+    let mut options = to(1, TransportKind::Tcp);
     options.host = "no.such.host.invalid".into();
     let error = send(&options).unwrap_err();
     assert!(matches!(error, Error::Resolve { .. }), "{error:?}");
@@ -50,28 +50,28 @@ fn a_name_without_an_address() {
 #[test]
 fn a_web_server_is_no_server_of_ours() {
     let answer = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n";
-    let error = send(&to(foreign(answer), Over::Tcp)).unwrap_err();
+    let error = send(&to(foreign(answer), TransportKind::Tcp)).unwrap_err();
     assert!(matches!(error, Error::Foreign { .. }), "{error:?}");
-    let error = send(&to(foreign(answer), Over::Tls)).unwrap_err();
+    let error = send(&to(foreign(answer), TransportKind::Tls)).unwrap_err();
     assert!(matches!(error, Error::Handshake { .. }), "{error:?}");
 }
 
 #[test]
 fn a_server_that_hangs_up_is_none_of_ours() {
-    let error = send(&to(foreign(b""), Over::Tcp)).unwrap_err();
+    let error = send(&to(foreign(b""), TransportKind::Tcp)).unwrap_err();
     assert!(matches!(error, Error::Foreign { .. }), "{error:?}");
 }
 
 #[test]
 fn a_server_that_says_nothing_is_given_up() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut options = to(listener.local_addr().unwrap().port(), Over::Tcp);
-    options.patience = Duration::from_millis(50);
+    let mut options = to(listener.local_addr().unwrap().port(), TransportKind::Tcp);
+    options.silence_timeout = Duration::from_millis(50);
     let error = send(&options).unwrap_err();
     assert!(matches!(error, Error::Silent { moved: 0, .. }), "{error:?}");
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
     options.port = udp.local_addr().unwrap().port();
-    options.over = Over::Quic;
+    options.over = TransportKind::Quic;
     let error = send(&options).unwrap_err();
     assert!(matches!(error, Error::Connect { .. }), "{error:?}");
 }
@@ -83,7 +83,7 @@ fn a_certificate_that_nobody_vouches_for() {
     let made = rcgen::generate_simple_self_signed(["other".to_owned()]).unwrap();
     let file = other.path().join("ca.pem");
     std::fs::write(&file, made.cert.pem()).unwrap();
-    for over in [Over::Tls, Over::Quic] {
+    for over in [TransportKind::Tls, TransportKind::Quic] {
         let mut options = to(serving.address.port(), over);
         options.trust = Trust::CaFile(file.clone());
         let error = send(&options).unwrap_err();
@@ -110,10 +110,10 @@ fn a_client_that_is_none_of_ours_is_shown_the_door() {
 
 #[test]
 fn a_server_that_goes_in_the_middle_is_lost_and_told_how_far_it_came() {
-    for over in Over::ALL {
+    for over in TransportKind::ALL {
         let mut serving = Serving::start();
         let mut options = serving.options(over, Sizes::bulk(Direction::Down, u64::MAX / 4));
-        options.patience = Duration::from_secs(2);
+        options.silence_timeout = Duration::from_secs(2);
         let sending = std::thread::spawn(move || send(&options).unwrap_err());
         std::thread::sleep(Duration::from_millis(300));
         serving.stop();

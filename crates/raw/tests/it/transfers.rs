@@ -1,7 +1,7 @@
 //! Payload that arrives, and the report of it.
 
 use crate::common::Serving;
-use altway_raw::{Cipher, Congestion, Direction, Options, Over, Run, Sizes, Tuning, send};
+use altway_raw::{Cipher, Congestion, Direction, Options, Run, Sizes, TransportKind, Tuning, send};
 
 /// Sizes of transfers: nothing, one byte, an odd number, and more than any buffer holds.
 const SIZES: [u64; 4] = [0, 1, 65_537, 3_000_000];
@@ -41,7 +41,7 @@ fn assert_adds_up(run: &Run) {
         assert_eq!(side.calls_per_mb, per_mb);
         let tcp = calls.read + calls.write;
         let udp = calls.receive + calls.send;
-        let (own, other) = if run.over == Over::Quic {
+        let (own, other) = if run.over == TransportKind::Quic {
             (udp, tcp)
         } else {
             (tcp, udp)
@@ -57,7 +57,7 @@ fn assert_adds_up(run: &Run) {
 #[test]
 fn every_size_arrives_in_every_direction_over_every_transport() {
     let serving = Serving::start();
-    for over in Over::ALL {
+    for over in TransportKind::ALL {
         for size in SIZES {
             for direction in [Direction::Up, Direction::Down, Direction::Both] {
                 run(&serving.options(over, Sizes::bulk(direction, size)));
@@ -69,7 +69,7 @@ fn every_size_arrives_in_every_direction_over_every_transport() {
 #[test]
 fn requests_follow_each_other_on_one_connection() {
     let serving = Serving::start();
-    for over in Over::ALL {
+    for over in TransportKind::ALL {
         let mut options = serving.options(over, Sizes::exchange(100, 10_000));
         options.requests = 50.try_into().unwrap();
         let run = run(&options);
@@ -82,14 +82,14 @@ fn requests_follow_each_other_on_one_connection() {
 #[test]
 fn a_single_transfer_has_no_distribution() {
     let serving = Serving::start();
-    let run = run(&serving.options(Over::Tcp, Sizes::bulk(Direction::Down, 10)));
+    let run = run(&serving.options(TransportKind::Tcp, Sizes::bulk(Direction::Down, 10)));
     assert_eq!(run.transfer, None);
 }
 
 #[test]
 fn the_other_cipher_carries_the_same_bytes() {
     let serving = Serving::start();
-    for over in [Over::Tls, Over::Quic] {
+    for over in [TransportKind::Tls, TransportKind::Quic] {
         let mut options = serving.options(over, Sizes::bulk(Direction::Both, 1_000_000));
         options.tuning.cipher = Cipher::ChaCha20;
         run(&options);
@@ -127,7 +127,8 @@ fn quic_carries_the_same_bytes_with_every_help_of_the_kernel_switched_off() {
     ];
     for tuning in variants {
         let serving = Serving::start_with(|options| options.tuning = tuning);
-        let mut options = serving.options(Over::Quic, Sizes::bulk(Direction::Both, 2_000_000));
+        let mut options =
+            serving.options(TransportKind::Quic, Sizes::bulk(Direction::Both, 2_000_000));
         options.tuning = tuning;
         let run = run(&options);
         let path = run.client.costs.path.unwrap();
@@ -143,7 +144,7 @@ fn both_ends_tell_the_congestion_control_that_was_asked_for() {
         ..Tuning::default()
     };
     let serving = Serving::start_with(|options| options.tuning = reno);
-    for over in Over::ALL {
+    for over in TransportKind::ALL {
         let mut options = serving.options(over, Sizes::bulk(Direction::Both, 100_000));
         options.tuning = reno;
         let run = run(&options);
@@ -155,14 +156,15 @@ fn both_ends_tell_the_congestion_control_that_was_asked_for() {
 
 #[test]
 fn what_is_not_copied_is_counted_all_the_same() {
-    let uncopied = Tuning {
+    let zero_copy = Tuning {
         copies: false,
         ..Tuning::default()
     };
-    let serving = Serving::start_with(|options| options.tuning = uncopied);
+    let serving = Serving::start_with(|options| options.tuning = zero_copy);
     for verify in [false, true] {
-        let mut options = serving.options(Over::Tcp, Sizes::bulk(Direction::Both, 3_000_001));
-        options.tuning = uncopied;
+        let mut options =
+            serving.options(TransportKind::Tcp, Sizes::bulk(Direction::Both, 3_000_001));
+        options.tuning = zero_copy;
         options.verify = verify;
         options.requests = 3.try_into().unwrap();
         run(&options);
@@ -177,7 +179,7 @@ fn one_datagram_a_call_costs_a_call_for_each() {
         ..Tuning::default()
     };
     let serving = Serving::start_with(|options| options.tuning = tuning);
-    let mut options = serving.options(Over::Quic, Sizes::bulk(Direction::Down, 1_000_000));
+    let mut options = serving.options(TransportKind::Quic, Sizes::bulk(Direction::Down, 1_000_000));
     options.tuning = tuning;
     let costs = run(&options).server.costs;
     assert!(costs.calls.send >= 1_000_000 / 1_452, "{costs:?}");
@@ -186,7 +188,10 @@ fn one_datagram_a_call_costs_a_call_for_each() {
 #[test]
 fn packets_are_as_large_as_the_interface_carries() {
     let serving = Serving::start();
-    let options = serving.options(Over::Quic, Sizes::bulk(Direction::Both, 10_000_000));
+    let options = serving.options(
+        TransportKind::Quic,
+        Sizes::bulk(Direction::Both, 10_000_000),
+    );
     let run = run(&options);
     for side in [&run.client, &run.server] {
         let path = side.costs.path.as_ref().unwrap();
@@ -198,7 +203,7 @@ fn packets_are_as_large_as_the_interface_carries() {
 #[test]
 fn one_end_alone_bounds_the_packets_of_both() {
     let serving = Serving::start();
-    let mut options = serving.options(Over::Quic, Sizes::bulk(Direction::Both, 1_000_000));
+    let mut options = serving.options(TransportKind::Quic, Sizes::bulk(Direction::Both, 1_000_000));
     options.tuning.mtu = Some(1_300);
     let run = run(&options);
     for side in [&run.client, &run.server] {
@@ -210,7 +215,7 @@ fn one_end_alone_bounds_the_packets_of_both() {
 #[test]
 fn json_has_the_fields_that_the_documentation_names() {
     let serving = Serving::start();
-    let run = run(&serving.options(Over::Tcp, Sizes::bulk(Direction::Down, 1_000)));
+    let run = run(&serving.options(TransportKind::Tcp, Sizes::bulk(Direction::Down, 1_000)));
     let json = serde_json::to_value(&run).unwrap();
     let keys = |value: &serde_json::Value| -> Vec<String> {
         let mut keys: Vec<_> = value.as_object().unwrap().keys().cloned().collect();

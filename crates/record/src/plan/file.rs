@@ -3,8 +3,8 @@
 //! A key of the plan goes before the same key of what it includes, and of several included files
 //! the later goes before the earlier; tables are replaced whole. Files are read by the caller.
 
-use super::links::{self, TypedLink};
-use super::servers::TypedServer;
+use super::links::{self, RawLink};
+use super::servers::RawServer;
 use super::{DEFAULT_MTU, Placement, PlanError, Sampling, Stopping};
 use crate::axis::{self, AxisError, AxisValue};
 use crate::scenario::{Mixed, Page, Repeat};
@@ -79,20 +79,20 @@ pub type Files<'f> = dyn FnMut(Option<&str>, &str) -> Result<File, String> + 'f;
 
 /// The keys as typed.
 #[derive(Deserialize)]
-struct Typed {
+struct RawPlan {
     schema: Option<u32>,
     name: Option<String>,
     #[serde(default)]
     description: String,
     topology: Option<OneOrMany<String>>,
-    server: Option<OneOrMany<TypedServer>>,
+    server: Option<OneOrMany<RawServer>>,
     client: Option<OneOrMany<String>>,
     congestion: Option<OneOrMany<String>>,
     initial_window: Option<OneOrMany<Count>>,
     certificate: Option<OneOrMany<String>>,
     certificate_compression: Option<OneOrMany<bool>>,
     connection: Option<OneOrMany<String>>,
-    link: Option<OneOrMany<TypedLink>>,
+    link: Option<OneOrMany<RawLink>>,
     mtu: Option<u16>,
     rate: Option<OneOrMany<String>>,
     queue: Option<OneOrMany<String>>,
@@ -101,14 +101,14 @@ struct Typed {
     delay: Option<OneOrMany<String>>,
     protocols: Option<OneOrMany<String>>,
     policy: Option<OneOrMany<String>>,
-    sessions: Option<TypedSessions>,
+    sessions: Option<RawSessions>,
     null_arm: Option<bool>,
     scenario: Option<String>,
-    page: Option<TypedPage>,
-    mixed: Option<TypedMixed>,
-    repeat: Option<TypedRepeat>,
+    page: Option<RawPage>,
+    mixed: Option<RawMixed>,
+    repeat: Option<RawRepeat>,
     pairs: Option<u32>,
-    stop: Option<TypedStop>,
+    stop: Option<RawStop>,
     sampling: Option<String>,
     side_by_side: Option<Count>,
     #[serde(default)]
@@ -119,31 +119,31 @@ struct Typed {
 }
 
 #[derive(Deserialize)]
-struct TypedPage {
+struct RawPage {
     html: Option<DataSize>,
     objects: Option<OneOrMany<String>>,
     har: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct TypedMixed {
+struct RawMixed {
     small: Option<DataSize>,
     count: Option<u32>,
 }
 
 #[derive(Deserialize)]
-struct TypedRepeat {
+struct RawRepeat {
     visits: Option<u32>,
     early_data: Option<bool>,
 }
 
 #[derive(Deserialize)]
-struct TypedSessions {
+struct RawSessions {
     apart: Option<OneOrMany<String>>,
 }
 
 #[derive(Deserialize)]
-struct TypedStop {
+struct RawStop {
     least_pairs: Option<u32>,
     looks: Option<u32>,
     half_width: Option<Ratio>,
@@ -199,7 +199,7 @@ impl Plan {
     pub fn read(text: &str, load: &mut Files<'_>) -> Result<Self, PlanError> {
         let mut sources = Sources(Vec::new());
         let merged = sources.add(None, text, load)?;
-        let typed: Typed = merged
+        let typed: RawPlan = merged
             .try_into()
             .map_err(|source| toml_error(None, source))?;
         sources.plan(typed, load)?.check()
@@ -231,7 +231,7 @@ impl Sources {
         let source = Source::new(file, text);
         refuse_unknown_keys(&source, &table)?;
         // Here an error still knows its line.
-        toml::from_str::<Typed>(text).map_err(failed)?;
+        toml::from_str::<RawPlan>(text).map_err(failed)?;
         let place = place_in(&source, "include");
         self.0.push(source);
         let Some(include) = table.remove("include") else {
@@ -256,7 +256,7 @@ impl Sources {
         Ok(table)
     }
 
-    fn plan(&self, typed: Typed, load: &mut Files<'_>) -> Result<Plan, PlanError> {
+    fn plan(&self, typed: RawPlan, load: &mut Files<'_>) -> Result<Plan, PlanError> {
         self.check_schema(typed.schema)?;
         let (scenario, sizes) = self.scenario(
             typed.scenario.as_deref(),
@@ -316,7 +316,7 @@ impl Sources {
     fn policies(
         &self,
         policy: Option<OneOrMany<String>>,
-        sessions: Option<TypedSessions>,
+        sessions: Option<RawSessions>,
     ) -> Result<(Vec<Policy>, Vec<Duration>), PlanError> {
         let Some(policy) = policy else {
             return match sessions {
@@ -350,9 +350,9 @@ impl Sources {
     fn scenario(
         &self,
         name: Option<&str>,
-        page: Option<TypedPage>,
-        mixed: Option<TypedMixed>,
-        repeat: Option<TypedRepeat>,
+        page: Option<RawPage>,
+        mixed: Option<RawMixed>,
+        repeat: Option<RawRepeat>,
         size: Option<OneOrMany<String>>,
         load: &mut Files<'_>,
     ) -> Result<(Scenario, Vec<DataSize>), PlanError> {
@@ -392,7 +392,7 @@ impl Sources {
         Ok((scenario, vec![total]))
     }
 
-    fn page(&self, typed: Option<TypedPage>, load: &mut Files<'_>) -> Result<Page, PlanError> {
+    fn page(&self, typed: Option<RawPage>, load: &mut Files<'_>) -> Result<Page, PlanError> {
         let default = Page::default();
         let Some(typed) = typed else {
             return Ok(default);
@@ -541,7 +541,7 @@ fn toml_error(file: Option<String>, fault: toml::de::Error) -> PlanError {
     }
 }
 
-fn mixed_of(typed: Option<TypedMixed>) -> Mixed {
+fn mixed_of(typed: Option<RawMixed>) -> Mixed {
     let default = Mixed::default();
     typed.map_or(default, |typed| Mixed {
         small: typed.small.unwrap_or(default.small),
@@ -549,7 +549,7 @@ fn mixed_of(typed: Option<TypedMixed>) -> Mixed {
     })
 }
 
-fn repeat_of(typed: Option<TypedRepeat>) -> Repeat {
+fn repeat_of(typed: Option<RawRepeat>) -> Repeat {
     let default = Repeat::default();
     typed.map_or(default, |typed| Repeat {
         visits: typed.visits.unwrap_or(default.visits),
@@ -557,7 +557,7 @@ fn repeat_of(typed: Option<TypedRepeat>) -> Repeat {
     })
 }
 
-fn stopping_of(typed: &TypedStop) -> Stopping {
+fn stopping_of(typed: &RawStop) -> Stopping {
     let default = Stopping::default();
     Stopping {
         least_pairs: typed.least_pairs.unwrap_or(default.least_pairs),

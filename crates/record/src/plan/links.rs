@@ -3,7 +3,7 @@
 use super::PlanError;
 use super::file::{Files, OneOrMany, Sources};
 use crate::axis::{AxisError, MAX_AXIS_VALUES};
-use crate::link::turns;
+use crate::link::changes;
 use crate::{LinkName, LinkWords};
 use altway_document::File;
 use serde::Deserialize;
@@ -25,7 +25,7 @@ pub(super) const KEYS: [&str; 6] = [
     untagged,
     expecting = "expected settings like `\"jitter 5ms\"`, or a table with `name`, `set` and `at`"
 )]
-pub(super) enum TypedLink {
+pub(super) enum RawLink {
     Words(String),
     Table {
         name: Option<String>,
@@ -42,7 +42,7 @@ impl Sources {
     /// The links of a plan, each name once.
     pub(super) fn links(
         &self,
-        typed: Option<OneOrMany<TypedLink>>,
+        typed: Option<OneOrMany<RawLink>>,
         load: &mut Files<'_>,
     ) -> Result<Vec<LinkWords>, PlanError> {
         let Some(typed) = typed else {
@@ -63,11 +63,11 @@ impl Sources {
         }
     }
 
-    fn link(&self, typed: TypedLink, load: &mut Files<'_>) -> Result<LinkWords, PlanError> {
+    fn link(&self, typed: RawLink, load: &mut Files<'_>) -> Result<LinkWords, PlanError> {
         let wrong = |reason| self.value_error("link", reason);
         let link = match typed {
-            TypedLink::Words(text) => LinkWords::read(&text).map_err(wrong)?,
-            TypedLink::Table {
+            RawLink::Words(text) => LinkWords::read(&text).map_err(wrong)?,
+            RawLink::Table {
                 name,
                 set,
                 at,
@@ -83,7 +83,7 @@ impl Sources {
                         .parse::<LinkName>()
                         .map_err(|error| wrong(error.to_string()))?,
                     set,
-                    at: turns(&at.unwrap_or_default()).map_err(wrong)?,
+                    at: changes(&at.unwrap_or_default()).map_err(wrong)?,
                     rate_trace: trace("rate_trace", rate_trace)?,
                     up_rate_trace: trace("up_rate_trace", up_rate_trace)?,
                     down_rate_trace: trace("down_rate_trace", down_rate_trace)?,

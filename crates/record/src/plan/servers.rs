@@ -12,7 +12,7 @@ use serde::Deserialize;
     untagged,
     expecting = "expected the name of a server or a table with its `command`"
 )]
-pub(super) enum TypedServer {
+pub(super) enum RawServer {
     Preset(String),
     Command {
         name: Option<String>,
@@ -26,7 +26,7 @@ impl Sources {
     /// The servers of a plan, and how those are started that are no presets.
     pub(super) fn servers(
         &self,
-        typed: Option<OneOrMany<TypedServer>>,
+        typed: Option<OneOrMany<RawServer>>,
     ) -> Result<(Vec<ServerName>, Vec<ServerCommand>), PlanError> {
         let Some(typed) = typed else {
             return Ok((vec![ServerName::ALTWAY], Vec::new()));
@@ -35,11 +35,11 @@ impl Sources {
         let mut commands = Vec::new();
         for server in typed.list() {
             match server {
-                TypedServer::Preset(name) => {
+                RawServer::Preset(name) => {
                     let name = ServerName::read(&name);
                     names.push(name.map_err(|reason| self.value_error("server", reason))?);
                 }
-                TypedServer::Command {
+                RawServer::Command {
                     name,
                     command,
                     config,

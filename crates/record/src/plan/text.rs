@@ -98,16 +98,16 @@ impl Plan {
                 keys.push(format!("set = {}", text(&link.set)));
             }
             if !link.at.is_empty() {
-                let turns = link.at.iter();
-                let turns = turns.map(|turn| {
+                let changes = link.at.iter();
+                let changes = changes.map(|turn| {
                     format!(
                         "{} = {}",
                         text(&duration::format(turn.time)),
                         text(&turn.set)
                     )
                 });
-                let turns: Vec<_> = turns.collect();
-                keys.push(format!("at = {{ {} }}", turns.join(", ")));
+                let changes: Vec<_> = changes.collect();
+                keys.push(format!("at = {{ {} }}", changes.join(", ")));
             }
             let traces = link.traces();
             let named = traces.iter().filter(|(_, trace)| trace.is_some());

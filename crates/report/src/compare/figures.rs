@@ -3,7 +3,7 @@
 //!
 //! Means alone are known of both, so nothing here has an interval, and the text says so.
 
-use super::grown::{Grown, MeansAt};
+use super::grown::{MeansAt, TimeGrowth};
 use super::reference::{Condition, Means, Reference, condition_words, crossovers, growth};
 use super::text;
 use crate::{Error, words};
@@ -50,7 +50,7 @@ pub struct FiguresSeries {
     /// The same in B.
     pub growth_b: Option<[f64; 2]>,
     /// Growth of the times in per cent over the delays that both have; `None` with fewer than two.
-    pub grown: Option<Grown>,
+    pub grown: Option<TimeGrowth>,
 }
 
 /// The comparison at one delay.
@@ -200,7 +200,7 @@ fn of_means(
         crossovers_b_ms: crossovers(b),
         growth_a: growth(a),
         growth_b: growth(b),
-        grown: Grown::over(means_of_both(a, b)),
+        grown: TimeGrowth::over(means_of_both(a, b)),
         cells,
     })
 }

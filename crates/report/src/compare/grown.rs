@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Growth of both protocols' mean times from the least delay that both sides have to the greatest, in per
 /// cent of the time at the least.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Grown {
+pub struct TimeGrowth {
     /// The least one-way delay.
     pub from_delay_us: u64,
     /// The greatest.
@@ -25,7 +25,7 @@ pub struct Grown {
 /// Mean times at a delay: the first protocol's in A and B, then the second's.
 pub(super) type MeansAt = (u64, [f64; 4]);
 
-impl Grown {
+impl TimeGrowth {
     /// The growth over `means`, whose delays rise; `None` with fewer than two delays.
     pub(super) fn over(means: impl Iterator<Item = MeansAt>) -> Option<Self> {
         let mut means = means.peekable();
@@ -67,14 +67,14 @@ mod tests {
             (1_000, [9.0, 9.0, 9.0, 9.0]),
             (50_000, [1_500.0, 2_000.0, 400.0, 300.0]),
         ];
-        let grown = Grown::over(means.into_iter()).unwrap();
+        let grown = TimeGrowth::over(means.into_iter()).unwrap();
         let sentence = grown.sentence(["HTTP/2", "HTTP/3"], ["here", "there"]);
         assert_eq!(
             sentence,
             "From 0 ms to 50 ms the time of HTTP/2 grows by +50.0 % here and 0.0 % there, that of HTTP/3 \
              by −20.0 % and +200.0 %."
         );
-        assert_eq!(Grown::over(means.into_iter().take(1)), None);
-        assert_eq!(Grown::over(std::iter::empty()), None);
+        assert_eq!(TimeGrowth::over(means.into_iter().take(1)), None);
+        assert_eq!(TimeGrowth::over(std::iter::empty()), None);
     }
 }

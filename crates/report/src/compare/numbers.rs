@@ -1,7 +1,7 @@
 //! The figures of a comparison; every one with the error that it carries.
 
 use super::axis::Axis;
-use super::grown::{Grown, MeansAt};
+use super::grown::{MeansAt, TimeGrowth};
 use super::parts::{CIRCUMSTANCES, PARTS, Parts, mean, rows_by_transfer};
 use super::sides::{Side, common_words, nothing_in_common};
 use super::{
@@ -26,7 +26,7 @@ const RESAMPLES: usize = 2_000;
 type Rows<'a> = BTreeMap<u64, Vec<&'a Sample>>;
 
 /// A cell, and what it says of the protocol that is held against the first.
-type Measured<'s> = (&'s CellResult<'s>, &'s Pairing<'s>);
+type MeasuredCell<'s> = (&'s CellResult<'s>, &'s Pairing<'s>);
 
 /// Computes the comparison, all but its names and findings.
 pub(super) fn contrast(
@@ -230,7 +230,7 @@ fn of_series(sides: &[SeriesSide<'_, '_>; 2], second: Protocol) -> Option<Series
         condition: common_words(&example_a.0.cell, &example_b.0.cell),
         first: a.analysis.baseline,
         second,
-        grown: Grown::over(cells.iter().map(means)),
+        grown: TimeGrowth::over(cells.iter().map(means)),
         cells,
         growth_a: a.growth(second),
         growth_b: b.growth(second),
@@ -273,8 +273,8 @@ fn crossover_shift(
 fn of_cell(
     sides: &[SeriesSide<'_, '_>; 2],
     second: Protocol,
-    (cell_a, pairing_a): Measured<'_>,
-    (cell_b, pairing_b): Measured<'_>,
+    (cell_a, pairing_a): MeasuredCell<'_>,
+    (cell_b, pairing_b): MeasuredCell<'_>,
 ) -> Option<CellContrast> {
     let first = sides[0].analysis.baseline;
     let change = shift(&pairing_a.log_ratios, &pairing_b.log_ratios, LEVEL)?;

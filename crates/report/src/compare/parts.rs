@@ -66,10 +66,10 @@ pub(super) fn rows_by_transfer(samples: &[Sample]) -> BTreeMap<u64, Vec<&Sample>
 }
 
 /// A ratio of a transfer's counts: summed over transfers, the first over the second.
-type Met = fn(&Sample) -> Option<(f64, f64)>;
+type CountRatio = fn(&Sample) -> Option<(f64, f64)>;
 
 /// Name with its unit, and how it is read from a transfer's first row.
-pub(super) const CIRCUMSTANCES: [(&str, Met); 9] = [
+pub(super) const CIRCUMSTANCES: [(&str, CountRatio); 9] = [
     ("packets up", |row| each(row.up_packets)),
     ("packets down", |row| each(row.down_packets)),
     ("lost (%)", |row| {
@@ -105,7 +105,10 @@ fn each(count: u64) -> Option<(f64, f64)> {
 }
 
 /// Returns the mean of a circumstance over the transfers; `None` where no transfer tells it.
-pub(super) fn mean<'a>(met: Met, transfers: impl Iterator<Item = &'a Sample>) -> Option<f64> {
+pub(super) fn mean<'a>(
+    met: CountRatio,
+    transfers: impl Iterator<Item = &'a Sample>,
+) -> Option<f64> {
     let (sum, over) = transfers
         .filter_map(met)
         .fold((0.0, 0.0), |(sum, over), (a, b)| (sum + a, over + b));

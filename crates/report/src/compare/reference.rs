@@ -3,7 +3,7 @@
 //!
 //! Only the run's own figures carry an interval; what the others' noise was, nobody can say.
 
-use super::grown::{Grown, MeansAt};
+use super::grown::{MeansAt, TimeGrowth};
 use super::numbers::place;
 use super::{Estimate, text};
 use crate::analysis::{Analysis, Arm, CellResult, Series};
@@ -49,7 +49,7 @@ pub struct ReferenceSeries {
     /// The same in the reference.
     pub reference_growth: Option<[f64; 2]>,
     /// Growth of the times in per cent over these delays, A being here and B the reference.
-    pub grown: Option<Grown>,
+    pub grown: Option<TimeGrowth>,
 }
 
 /// The comparison at one delay.
@@ -246,7 +246,7 @@ fn of_series(
         reference_growth: growth(&means(|cell| {
             [cell.first_reference_us, cell.second_reference_us]
         })),
-        grown: Grown::over(cells.iter().map(means_at)),
+        grown: TimeGrowth::over(cells.iter().map(means_at)),
         cells,
     })
 }

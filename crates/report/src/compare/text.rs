@@ -3,8 +3,8 @@
 use super::findings::interval;
 use super::{
     CellContrast, CellSide, Circumstance, Contrast, Estimate, FiguresCell, FiguresContrast,
-    FiguresSeries, Grown, Growth, ReferenceCell, ReferenceContrast, ReferenceSeries,
-    SeriesContrast,
+    FiguresSeries, Growth, ReferenceCell, ReferenceContrast, ReferenceSeries, SeriesContrast,
+    TimeGrowth,
 };
 use crate::table::{FEW, columns, wrapped_to};
 use crate::verdict::{FEW_PAIRS_WORDS, LITTLE_WORDS};
@@ -366,7 +366,7 @@ fn along_the_delay(series: &SeriesContrast) -> String {
     text + "\n"
 }
 
-fn grown_table(grown: &Grown, [first, second]: [&str; 2]) -> String {
+fn grown_table(grown: &TimeGrowth, [first, second]: [&str; 2]) -> String {
     let head = ["per cent of the first", "A", "B"].map(str::to_owned);
     let row = |name: &str, a, b| vec![name.to_owned(), words::percent(a), words::percent(b)];
     let rows = [

@@ -1,7 +1,7 @@
 //! Drawing of the marks between the axes.
 
-use super::panel::{Pen, Place};
-use crate::canvas::{self, Drawn, GREY, INK, Look, Marker, look};
+use super::panel::{PanelLayout, Place};
+use crate::canvas::{self, DrawResult, GREY, INK, MarkStyle, Marker, mark_style};
 use crate::figure::{Align, Bar, Form, Mark, Series, Spread, Tile, Tiles};
 use plotters::chart::ChartContext;
 use plotters::element::{DashedPathElement, PathElement};
@@ -20,25 +20,25 @@ type Chart<'a, B> = ChartContext<'a, B, Place>;
 pub(super) fn draw<B: DrawingBackend>(
     mark: &Mark,
     chart: &mut Chart<'_, B>,
-    pen: &Pen,
-) -> Drawn<B> {
+    layout: &PanelLayout,
+) -> DrawResult<B> {
     match mark {
-        Mark::Series(series) => draw_series(series, chart, pen),
-        Mark::Tiles(tiles) => draw_tiles(tiles, false, chart, pen),
-        Mark::Area { ink, outline, .. } => {
-            let color = look(*ink).color.mix(0.14);
+        Mark::Series(series) => draw_series(series, chart, layout),
+        Mark::Tiles(tiles) => draw_tiles(tiles, false, chart, layout),
+        Mark::Area { color, outline, .. } => {
+            let color = mark_style(*color).color.mix(0.14);
             chart.draw_series([Polygon::new(outline.clone(), color)])?;
             Ok(())
         }
         Mark::Bars(bars) => draw_bars(bars, chart),
         Mark::Rule {
-            ink,
+            color,
             from,
             to,
             dashed,
             ..
         } => {
-            let (line, style) = (vec![*from, *to], look(*ink).color.stroke_width(2));
+            let (line, style) = (vec![*from, *to], mark_style(*color).color.stroke_width(2));
             if *dashed {
                 chart.draw_series([DashedPathElement::new(line, 10, 8, style)])?;
             } else {
@@ -46,33 +46,37 @@ pub(super) fn draw<B: DrawingBackend>(
             }
             Ok(())
         }
-        Mark::Note { at, text, align } => draw_note(*at, text, *align, chart, pen),
+        Mark::Note { at, text, align } => draw_note(*at, text, *align, chart, layout),
     }
 }
 
 fn draw_series<B: DrawingBackend>(
     series: &Series,
     chart: &mut Chart<'_, B>,
-    pen: &Pen,
-) -> Drawn<B> {
-    let look = look(series.ink);
-    draw_spread(series, &look, chart, pen)?;
+    layout: &PanelLayout,
+) -> DrawResult<B> {
+    let mark_style = mark_style(series.color);
+    draw_spread(series, &mark_style, chart, layout)?;
     let points: Vec<(f64, f64)> = series
         .points
         .iter()
         .map(|datum| (datum.x + series.aside, datum.y))
         .collect();
     match series.form {
-        Form::Line => draw_line(&points, &look, chart, pen),
-        Form::Points => draw_markers(&points, &look, chart, pen.marker),
+        Form::Line => draw_line(&points, &mark_style, chart, layout),
+        Form::Points => draw_markers(&points, &mark_style, chart, layout.marker),
         Form::LineAndPoints => {
-            draw_line(&points, &look, chart, pen)?;
-            draw_markers(&points, &look, chart, pen.marker)
+            draw_line(&points, &mark_style, chart, layout)?;
+            draw_markers(&points, &mark_style, chart, layout.marker)
         }
-        Form::Steps => draw_line(&staircase(&points, chart), &look, chart, pen),
-        Form::Specks => {
-            let color = look.color.mix(0.35).filled();
-            chart.draw_series(points.iter().map(|at| Circle::new(*at, pen.speck, color)))?;
+        Form::Steps => draw_line(&staircase(&points, chart), &mark_style, chart, layout),
+        Form::SmallPoints => {
+            let color = mark_style.color.mix(0.35).filled();
+            chart.draw_series(
+                points
+                    .iter()
+                    .map(|at| Circle::new(*at, layout.speck, color)),
+            )?;
             Ok(())
         }
     }
@@ -80,10 +84,10 @@ fn draw_series<B: DrawingBackend>(
 
 fn draw_spread<B: DrawingBackend>(
     series: &Series,
-    look: &Look,
+    mark_style: &MarkStyle,
     chart: &mut Chart<'_, B>,
-    pen: &Pen,
-) -> Drawn<B> {
+    layout: &PanelLayout,
+) -> DrawResult<B> {
     let intervals = series.points.iter().filter_map(|datum| {
         let (low, high) = datum.interval?;
         Some((datum.x + series.aside, low, high))
@@ -95,15 +99,15 @@ fn draw_spread<B: DrawingBackend>(
             let lower = intervals.iter().map(|(x, low, _)| (*x, *low));
             let upper = intervals.iter().rev().map(|(x, _, high)| (*x, *high));
             let outline: Vec<(f64, f64)> = lower.chain(upper).collect();
-            chart.draw_series([Polygon::new(outline, look.color.mix(0.18))])?;
+            chart.draw_series([Polygon::new(outline, mark_style.color.mix(0.18))])?;
         }
         Spread::Bars => {
-            let style = look.color.mix(0.3).stroke_width(2 * pen.line + 6);
+            let style = mark_style.color.mix(0.3).stroke_width(2 * layout.line + 6);
             let bar = |(x, low, high)| PathElement::new(vec![(x, low), (x, high)], style);
             chart.draw_series(intervals.into_iter().map(bar))?;
         }
         Spread::Whiskers => {
-            let style = look.color.stroke_width(pen.line - 1);
+            let style = mark_style.color.stroke_width(layout.line - 1);
             for (x, low, high) in intervals {
                 let cap = || PathElement::new(vec![(-CAP, 0), (CAP, 0)], style);
                 chart.draw_series([PathElement::new(vec![(x, low), (x, high)], style)])?;
@@ -128,12 +132,12 @@ fn staircase<B: DrawingBackend>(points: &[(f64, f64)], chart: &Chart<'_, B>) -> 
 
 fn draw_line<B: DrawingBackend>(
     points: &[(f64, f64)],
-    look: &Look,
+    mark_style: &MarkStyle,
     chart: &mut Chart<'_, B>,
-    pen: &Pen,
-) -> Drawn<B> {
-    let style = look.color.stroke_width(pen.line);
-    if look.dashed {
+    layout: &PanelLayout,
+) -> DrawResult<B> {
+    let style = mark_style.color.stroke_width(layout.line);
+    if mark_style.dashed {
         chart.draw_series(DashedLineSeries::new(points.iter().copied(), 14, 9, style))?;
     } else {
         chart.draw_series(LineSeries::new(points.iter().copied(), style))?;
@@ -143,12 +147,12 @@ fn draw_line<B: DrawingBackend>(
 
 fn draw_markers<B: DrawingBackend>(
     points: &[(f64, f64)],
-    look: &Look,
+    mark_style: &MarkStyle,
     chart: &mut Chart<'_, B>,
     size: i32,
-) -> Drawn<B> {
-    let style = look.color.filled();
-    match look.marker {
+) -> DrawResult<B> {
+    let style = mark_style.color.filled();
+    match mark_style.marker {
         Marker::Circle => {
             chart.draw_series(points.iter().map(|at| Circle::new(*at, size, style)))?;
         }
@@ -164,11 +168,14 @@ fn draw_markers<B: DrawingBackend>(
     Ok(())
 }
 
-fn draw_bars<B: DrawingBackend>(bars: &[Bar], chart: &mut Chart<'_, B>) -> Drawn<B> {
+fn draw_bars<B: DrawingBackend>(bars: &[Bar], chart: &mut Chart<'_, B>) -> DrawResult<B> {
     let bar = |bar: &Bar| {
         let half = bar.breadth / 2.0;
         let corners = [(bar.x.start, bar.y - half), (bar.x.end, bar.y + half)];
-        Rectangle::new(corners, look(bar.ink).color.mix(bar.strength).filled())
+        Rectangle::new(
+            corners,
+            mark_style(bar.color).color.mix(bar.strength).filled(),
+        )
     };
     chart.draw_series(bars.iter().map(bar))?;
     Ok(())
@@ -179,15 +186,15 @@ pub(super) fn draw_tiles<B: DrawingBackend>(
     tiles: &Tiles,
     lined: bool,
     chart: &mut Chart<'_, B>,
-    pen: &Pen,
-) -> Drawn<B> {
+    layout: &PanelLayout,
+) -> DrawResult<B> {
     let side = |a: (f64, f64), b: (f64, f64)| {
         let (a, b) = (chart.backend_coord(&a), chart.backend_coord(&b));
         ((b.0 - a.0).abs(), (b.1 - a.1).abs())
     };
     let size = side((0.0, 0.0), (1.0, 1.0));
     // Lines between cells go through their middles: where there is room, the text is above.
-    let text = text_size(tiles, size, pen).map(|text| {
+    let text = text_size(tiles, size, layout).map(|text| {
         let up = if lined && size.1 > 4 * text as i32 {
             0.27
         } else {
@@ -205,14 +212,14 @@ pub(super) fn draw_tiles<B: DrawingBackend>(
 }
 
 /// The size in which every cell's text fits its cell; `None` when that can't be read.
-fn text_size(tiles: &Tiles, (width, height): (i32, i32), pen: &Pen) -> Option<u32> {
+fn text_size(tiles: &Tiles, (width, height): (i32, i32), layout: &PanelLayout) -> Option<u32> {
     let fits = |size: &u32| {
         let style = canvas::text(*size, INK);
         let texts = tiles.tiles.iter().map(|tile| &tile.text);
         let widest = texts.map(|text| canvas::width_of(text, &style)).max();
         widest.unwrap_or(0) + 8 <= width && *size as i32 + 6 <= height
     };
-    (SMALLEST..=pen.text + 2).rev().find(fits)
+    (SMALLEST..=layout.text + 2).rev().find(fits)
 }
 
 fn color_of(tile: &Tile, tiles: &Tiles) -> RGBColor {
@@ -225,7 +232,7 @@ fn draw_tile<B: DrawingBackend>(
     tiles: &Tiles,
     (width, height): (i32, i32),
     chart: &mut Chart<'_, B>,
-) -> Drawn<B> {
+) -> DrawResult<B> {
     let (x, y) = tile.at;
     let corners = || [(x - 0.5, y - 0.5), (x + 0.5, y + 0.5)];
     chart.draw_series([Rectangle::new(corners(), color_of(tile, tiles).filled())])?;
@@ -251,7 +258,7 @@ fn draw_tile_text<B: DrawingBackend>(
     tiles: &Tiles,
     (size, up): (u32, f64),
     chart: &mut Chart<'_, B>,
-) -> Drawn<B> {
+) -> DrawResult<B> {
     let color = if canvas::is_light(color_of(tile, tiles)) {
         INK
     } else {
@@ -269,10 +276,10 @@ fn draw_note<B: DrawingBackend>(
     text: &str,
     (along_x, along_y): (Align, Align),
     chart: &mut Chart<'_, B>,
-    pen: &Pen,
-) -> Drawn<B> {
-    let style = canvas::text(pen.text - 2, GREY);
-    let (width, height) = (canvas::width_of(text, &style), pen.text as i32);
+    layout: &PanelLayout,
+) -> DrawResult<B> {
+    let style = canvas::text(layout.text - 2, GREY);
+    let (width, height) = (canvas::width_of(text, &style), layout.text as i32);
     let left = match along_x {
         Align::Before => -width,
         Align::Centre => -width / 2,

@@ -1,21 +1,21 @@
 //! A pair of axes with its marks.
 
 use super::marks;
-use crate::canvas::{self, Area, Drawn, GREY, GRID, INK};
+use crate::canvas::{self, Area, DrawResult, GREY, GRID, INK};
 use crate::figure::{Axis, Mark, Panel};
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use plotters::prelude::*;
 use std::ops::Range;
 
 /// Sizes that depend on how many panels share the picture, in pixels.
-pub(super) struct Pen {
+pub(super) struct PanelLayout {
     pub(super) text: u32,
     pub(super) marker: i32,
     pub(super) speck: i32,
     pub(super) line: u32,
 }
 
-impl Pen {
+impl PanelLayout {
     pub(super) fn for_panels(rows: usize, columns: usize) -> Self {
         let (text, marker, speck, line) = match (rows, columns) {
             (1, 1) => (28, 9, 3, 4),
@@ -33,13 +33,13 @@ impl Pen {
 }
 
 /// Coordinate system on which a panel's marks are drawn.
-pub(super) type Place = Cartesian2d<Plotted, Plotted>;
+pub(super) type Place = Cartesian2d<PlottersAxis, PlottersAxis>;
 
 /// An axis as plotters takes it.
 #[derive(Clone)]
-pub(super) struct Plotted(Axis);
+pub(super) struct PlottersAxis(Axis);
 
-impl Ranged for Plotted {
+impl Ranged for PlottersAxis {
     type FormatOption = NoDefaultFormatting;
     type ValueType = f64;
 
@@ -61,27 +61,34 @@ impl Ranged for Plotted {
     }
 }
 
-impl ValueFormatter<f64> for Plotted {
+impl ValueFormatter<f64> for PlottersAxis {
     fn format_ext(&self, value: &f64) -> String {
         let tick = self.0.ticks.iter().find(|(place, _)| place == value);
         tick.map_or_else(String::new, |(_, text)| text.clone())
     }
 }
 
-pub(super) fn draw<B: DrawingBackend>(panel: &Panel, area: &Area<B>, pen: &Pen) -> Drawn<B> {
-    let text = canvas::text(pen.text, INK);
+pub(super) fn draw<B: DrawingBackend>(
+    panel: &Panel,
+    area: &Area<B>,
+    layout: &PanelLayout,
+) -> DrawResult<B> {
+    let text = canvas::text(layout.text, INK);
     let (width, _) = area.dim_in_pixel();
-    let left = left_of_axis(panel, pen);
-    let x = uncrowded(&panel.x, width as i32 - left as i32 - 24, pen);
+    let left = left_of_axis(panel, layout);
+    let x = uncrowded(&panel.x, width as i32 - left as i32 - 24, layout);
     let mut builder = ChartBuilder::on(area);
     builder
         .margin(12)
-        .x_label_area_size(pen.text * 5 / 2)
+        .x_label_area_size(layout.text * 5 / 2)
         .y_label_area_size(left);
     if !panel.title.is_empty() {
-        builder.caption(&panel.title, fitting(&panel.title, width as i32 - 24, pen));
+        builder.caption(
+            &panel.title,
+            fitting(&panel.title, width as i32 - 24, layout),
+        );
     }
-    let mut chart = builder.build_cartesian_2d(Plotted(x), Plotted(panel.y.clone()))?;
+    let mut chart = builder.build_cartesian_2d(PlottersAxis(x), PlottersAxis(panel.y.clone()))?;
     chart
         .configure_mesh()
         .x_labels(panel.x.ticks.len())
@@ -98,17 +105,17 @@ pub(super) fn draw<B: DrawingBackend>(panel: &Panel, area: &Area<B>, pen: &Pen) 
     let lined = panel.marks.iter().any(lined);
     for mark in &panel.marks {
         match mark {
-            Mark::Tiles(tiles) => marks::draw_tiles(tiles, lined, &mut chart, pen)?,
-            other => marks::draw(other, &mut chart, pen)?,
+            Mark::Tiles(tiles) => marks::draw_tiles(tiles, lined, &mut chart, layout)?,
+            other => marks::draw(other, &mut chart, layout)?,
         }
     }
     Ok(())
 }
 
 /// The panel's title in the largest size that fits.
-fn fitting(title: &str, room: i32, pen: &Pen) -> TextStyle<'static> {
+fn fitting(title: &str, room: i32, layout: &PanelLayout) -> TextStyle<'static> {
     const SMALLEST: u32 = 14;
-    let sizes = (SMALLEST..=pen.text).rev();
+    let sizes = (SMALLEST..=layout.text).rev();
     let mut styles = sizes.map(|size| canvas::bold(size, INK));
     let fits = |style: &TextStyle<'_>| canvas::width_of(title, style) <= room;
     styles
@@ -117,17 +124,17 @@ fn fitting(title: &str, room: i32, pen: &Pen) -> TextStyle<'static> {
 }
 
 /// Room for the texts of the y-axis and for its name.
-fn left_of_axis(panel: &Panel, pen: &Pen) -> u32 {
-    let style = canvas::text(pen.text, INK);
+fn left_of_axis(panel: &Panel, layout: &PanelLayout) -> u32 {
+    let style = canvas::text(layout.text, INK);
     let widths = panel.y.ticks.iter();
     let widest = widths.map(|(_, text)| canvas::width_of(text, &style)).max();
     let name = if panel.y.label().is_empty() { 1 } else { 2 };
-    widest.unwrap_or(0).max(0) as u32 + pen.text * name
+    widest.unwrap_or(0).max(0) as u32 + layout.text * name
 }
 
 /// The axis with every so many of its ticks that their texts stand apart.
-fn uncrowded(axis: &Axis, room: i32, pen: &Pen) -> Axis {
-    let style = canvas::text(pen.text, INK);
+fn uncrowded(axis: &Axis, room: i32, layout: &PanelLayout) -> Axis {
+    let style = canvas::text(layout.text, INK);
     let widths = axis.ticks.iter();
     let widest = widths.map(|(_, text)| canvas::width_of(text, &style)).max();
     let pixels = |place: f64| axis.share(place) * f64::from(room);
@@ -164,9 +171,9 @@ mod tests {
             spacing: Spacing::Linear,
             ticks: (0..40).map(tick).collect(),
         };
-        let pen = Pen::for_panels(1, 1);
-        let kept = uncrowded(&axis, 1_400, &pen).ticks;
+        let layout = PanelLayout::for_panels(1, 1);
+        let kept = uncrowded(&axis, 1_400, &layout).ticks;
         assert!((4..12).contains(&kept.len()), "{}", kept.len());
-        assert_eq!(uncrowded(&axis, 14_000, &pen).ticks.len(), 40);
+        assert_eq!(uncrowded(&axis, 14_000, &layout).ticks.len(), 40);
     }
 }

@@ -344,7 +344,7 @@ fn configured(analysis: &Analysis<'_>) -> Facts {
     }
     facts.extend(placement(&plan.placement));
     let links = plan.links.iter().filter(|link| !link.is_plain());
-    facts.extend(links.map(|link| ("link", format!("{}: {}", link.name, course(link)))));
+    facts.extend(links.map(|link| ("link", format!("{}: {}", link.name, link_changes(link)))));
     facts
 }
 
@@ -381,16 +381,16 @@ fn placement(placement: &Placement) -> Option<(&'static str, String)> {
 }
 
 /// What a link goes through, in the plan's words.
-fn course(link: &LinkWords) -> String {
+fn link_changes(link: &LinkWords) -> String {
     let traces = link
         .traces()
         .into_iter()
         .filter(|(_, trace)| trace.is_some());
-    let mut course: Vec<String> = traces.map(|(key, _)| key.replace('_', " ")).collect();
-    course.extend((!link.set.is_empty()).then(|| link.set.clone()));
+    let mut link_changes: Vec<String> = traces.map(|(key, _)| key.replace('_', " ")).collect();
+    link_changes.extend((!link.set.is_empty()).then(|| link.set.clone()));
     let turns = link.at.iter();
-    course.extend(turns.map(|turn| format!("at {} {}", words::delay(turn.time), turn.set)));
-    course.join("; ")
+    link_changes.extend(turns.map(|turn| format!("at {} {}", words::delay(turn.time), turn.set)));
+    link_changes.join("; ")
 }
 
 /// The scenario, and of which size.

@@ -1,7 +1,7 @@
 //! Maps of the difference over two quantities, as over delay and loss, and their zero lines: one map for
 //! each value of a third, as of the rate, and again for whatever else a run varies.
 
-use super::dims::{Dim, groups, varied};
+use super::dimensions::{Dimension, groups, varied};
 use super::evenly;
 use crate::analysis::{Analysis, CellResult};
 use altway_record::{Cell, Protocol};
@@ -16,26 +16,31 @@ const MAX_LAYERS: usize = 6;
 const FINE_PLACES: usize = 2_500;
 
 /// The quantities that a map can stand on, from the most natural pair on.
-const PAIRS: [(Dim, Dim); 6] = [
-    (Dim::Delay, Dim::Loss),
-    (Dim::Delay, Dim::Rate),
-    (Dim::Loss, Dim::Rate),
-    (Dim::Delay, Dim::Size),
-    (Dim::Loss, Dim::Size),
-    (Dim::Rate, Dim::Size),
+const PAIRS: [(Dimension, Dimension); 6] = [
+    (Dimension::Delay, Dimension::Loss),
+    (Dimension::Delay, Dimension::Rate),
+    (Dimension::Loss, Dimension::Rate),
+    (Dimension::Delay, Dimension::Size),
+    (Dimension::Loss, Dimension::Size),
+    (Dimension::Rate, Dimension::Size),
 ];
 /// Quantities by which maps can be laid over each other.
-const LAYERS: [Dim; 4] = [Dim::Rate, Dim::Size, Dim::Loss, Dim::Delay];
+const LAYERS: [Dimension; 4] = [
+    Dimension::Rate,
+    Dimension::Size,
+    Dimension::Loss,
+    Dimension::Delay,
+];
 
 /// All maps of one protocol against the baseline.
 pub(super) struct Atlas<'b> {
     pub(super) other: Protocol,
     /// Ends the names of its pictures, when a run has several.
     pub(super) suffix: String,
-    pub(super) x: Dim,
-    pub(super) y: Dim,
+    pub(super) x: Dimension,
+    pub(super) y: Dimension,
     /// Quantity in which the maps of a group differ.
-    pub(super) layer: Option<Dim>,
+    pub(super) layer: Option<Dimension>,
     /// A cell for each place of x, rising, and of y.
     pub(super) columns: Vec<Cell>,
     pub(super) rows: Vec<Cell>,
@@ -76,7 +81,7 @@ impl<'b> Atlas<'b> {
     fn new(analysis: &'b Analysis<'_>, other: Protocol, suffix: String) -> Option<Self> {
         let varied = varied(analysis);
         let all = || analysis.cells.iter().map(|result| &result.cell);
-        let spans = |(x, y): &(Dim, Dim)| {
+        let spans = |(x, y): &(Dimension, Dimension)| {
             [x, y]
                 .iter()
                 .all(|dim| varied.contains(dim) && places(all(), **dim).len() > 1)
@@ -110,9 +115,9 @@ impl<'b> Atlas<'b> {
 
     /// Sorts the cells into maps, and seeks the line of each.
     fn fill(&mut self, cells: impl Iterator<Item = &'b CellResult<'b>>, seed: u64) {
-        let mut dims = vec![self.x, self.y];
-        dims.extend(self.layer);
-        let by_group = groups(cells, &dims);
+        let mut dimensions = vec![self.x, self.y];
+        dimensions.extend(self.layer);
+        let by_group = groups(cells, &dimensions);
         for group in evenly(by_group, MAX_GROUPS) {
             let mut layers = groups(group.into_iter(), &[self.x, self.y]);
             if let Some(layer) = self.layer {
@@ -148,7 +153,7 @@ impl<'b> Atlas<'b> {
     }
 
     fn line(&self, results: &[Option<&CellResult<'_>>], seed: u64) -> Option<ZeroLine> {
-        let axis = |dim: Dim, cells: &[Cell]| {
+        let axis = |dim: Dimension, cells: &[Cell]| {
             let places: Vec<f64> = cells.iter().filter_map(|cell| dim.place(cell)).collect();
             GridAxis::new(&places, dim.scale())
         };
@@ -189,7 +194,7 @@ impl Map<'_> {
 }
 
 /// The first cell of each place of a quantity, rising.
-fn places<'c>(cells: impl Iterator<Item = &'c Cell>, dim: Dim) -> Vec<Cell> {
+fn places<'c>(cells: impl Iterator<Item = &'c Cell>, dim: Dimension) -> Vec<Cell> {
     let mut cells: Vec<Cell> = cells
         .filter(|cell| dim.place(cell).is_some())
         .copied()

@@ -1,11 +1,11 @@
 //! Share of transfers that are done by each time, per cell: what medians hide.
 
 use super::axes;
-use super::dims::Names;
+use super::dimensions::Names;
 use super::{MAX_PANELS, evenly, keys, left_out, quantile_of};
 use crate::analysis::{Analysis, CellResult};
 use crate::figure::{
-    Axis, Datum, Figure, Form, Ink, Key, Mark, Panel, Series, Spacing, Spread, Table,
+    Axis, Datum, Figure, Form, LegendEntry, Mark, MarkColor, Panel, Series, Spacing, Spread, Table,
 };
 use crate::words::{self, TimeUnit};
 use altway_record::Protocol;
@@ -21,7 +21,7 @@ pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
         .filter(|cell| cell.arms.values().any(|arm| !arm.times.is_empty()))
         .collect();
     let count = all.len();
-    let says = says(analysis, &all);
+    let caption = caption(analysis, &all);
     let shown = evenly(all, MAX_PANELS);
     let first = &shown.first()?.cell;
     let panels = shown
@@ -31,8 +31,8 @@ pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
     Some(Figure {
         name: "distribution".into(),
         title: "When transfers are done: further left is faster, steeper is steadier".into(),
-        says,
-        reading: format!(
+        caption,
+        legend_text: format!(
             "Share of transfers done by a time (empirical distribution), one panel per cell. Where \
              curves cross, the faster protocol at the median is not the faster one in bad luck.{}{}",
             names.common(first),
@@ -44,15 +44,15 @@ pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
     })
 }
 
-fn legend(analysis: &Analysis<'_>) -> Vec<Key> {
+fn legend(analysis: &Analysis<'_>) -> Vec<LegendEntry> {
     let mut legend = keys(analysis.protocols());
     if analysis
         .cells
         .iter()
         .any(|cell| !cell.null_arm.times.is_empty())
     {
-        legend.push(Key {
-            ink: Ink::Null(analysis.baseline),
+        legend.push(LegendEntry {
+            color: MarkColor::Null(analysis.baseline),
             name: format!("{} once more (null arm)", analysis.baseline.name()),
         });
     }
@@ -60,7 +60,7 @@ fn legend(analysis: &Analysis<'_>) -> Vec<Key> {
 }
 
 /// Says in how many cells a protocol is ahead at the median, and in how many among the slowest tenth.
-fn says(analysis: &Analysis<'_>, cells: &[&CellResult<'_>]) -> String {
+fn caption(analysis: &Analysis<'_>, cells: &[&CellResult<'_>]) -> String {
     let baseline = analysis.baseline;
     let ahead = |other: &Protocol| {
         let both = cells.iter().filter_map(|cell| {
@@ -107,23 +107,27 @@ fn panel(analysis: &Analysis<'_>, names: &Names, cell: &CellResult<'_>) -> Panel
     };
     let arms = analysis.protocols().map(|protocol| {
         let arm = &cell.arms[&protocol];
-        (protocol.name().to_owned(), Ink::Protocol(protocol), arm)
+        (
+            protocol.name().to_owned(),
+            MarkColor::Protocol(protocol),
+            arm,
+        )
     });
     let baseline = analysis.baseline;
     let null_arm = (
         format!("{} once more", baseline.name()),
-        Ink::Null(baseline),
+        MarkColor::Null(baseline),
         &cell.null_arm,
     );
     let marks = std::iter::once(null_arm)
         .chain(arms)
         .filter(|(.., arm)| !arm.times.is_empty())
-        .map(|(name, ink, arm)| {
+        .map(|(name, color, arm)| {
             Mark::Series(Series {
                 name,
                 value: "share done".into(),
                 interval: String::new(),
-                ink,
+                color,
                 form: Form::Steps,
                 spread: Spread::None,
                 aside: 0.0,

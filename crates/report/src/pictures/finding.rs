@@ -1,6 +1,6 @@
 //! Sentences about many cells at once: who wins how many, and where the extremes lie.
 
-use super::dims::Names;
+use super::dimensions::Names;
 use crate::analysis::{Analysis, CellResult, Pairing};
 use crate::verdict::{Verdict, Verdictless};
 use crate::words;

@@ -1,11 +1,13 @@
 //! The difference in per cent over delay, with its interval and the crossover.
 
 use super::axes;
-use super::dims::{Curves, Dim, Names};
+use super::dimensions::{Curves, Dimension, Names};
 use super::response_time::aside;
 use super::{MAX_PANELS, evenly, finding, keys, left_out};
 use crate::analysis::{Analysis, CellResult, Crossing, Series as Line};
-use crate::figure::{Align, Axis, Datum, Figure, Form, Ink, Mark, Panel, Series, Spread, Table};
+use crate::figure::{
+    Align, Axis, Datum, Figure, Form, Mark, MarkColor, Panel, Series, Spread, Table,
+};
 use crate::words;
 use altway_record::Protocol;
 use altway_stats::{CompareOptions, Crossover};
@@ -26,13 +28,13 @@ pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
     Some(Figure {
         name: "gain".into(),
         title: title(analysis, &curves),
-        says: says(analysis, &curves, &names),
-        reading: format!(
+        caption: caption(analysis, &curves, &names),
+        legend_text: format!(
             "Difference in time per pair of transfers: estimate and 95 % interval; below zero is \
              faster than {}. A whisker on zero leaves open who is; within the grey band (±3 %) it \
              hardly matters.{}{}{}",
             analysis.baseline.name(),
-            if curves.dim == Dim::Delay {
+            if curves.dim == Dimension::Delay {
                 " Vertical: the interval of the crossover, with a line at its estimate where the measured \
                  delays tell so much."
             } else {
@@ -82,8 +84,8 @@ fn title(analysis: &Analysis<'_>, curves: &Curves<'_, '_>) -> String {
     )
 }
 
-fn says(analysis: &Analysis<'_>, curves: &Curves<'_, '_>, names: &Names) -> String {
-    let mut text = finding::overall(analysis, curves.dim == Dim::Delay);
+fn caption(analysis: &Analysis<'_>, curves: &Curves<'_, '_>, names: &Names) -> String {
+    let mut text = finding::overall(analysis, curves.dim == Dimension::Delay);
     if analysis.series.len() > 1 || analysis.others.len() > 1 {
         for other in &analysis.others {
             text.push_str(&finding::extremes(analysis, names, *other));
@@ -138,7 +140,7 @@ fn crossed<'b>(
     curves: &Curves<'_, '_>,
     curve: &[&CellResult<'_>],
 ) -> Option<&'b Line> {
-    let first = curve.first().filter(|_| curves.dim == Dim::Delay)?;
+    let first = curve.first().filter(|_| curves.dim == Dimension::Delay)?;
     let holds = |line: &&Line| {
         let mut cells = analysis.cells_of(line);
         cells.any(|cell| cell.cell.index == first.cell.index)
@@ -152,12 +154,12 @@ fn background(x: &Axis, y: &Axis, band: f64) -> [Mark; 2] {
     [
         Mark::Area {
             name: "too little to matter".into(),
-            ink: Ink::Faint,
+            color: MarkColor::Faint,
             outline: rectangle((left, right), band),
         },
         Mark::Rule {
             name: "no difference".into(),
-            ink: Ink::Plain,
+            color: MarkColor::Plain,
             from: (left, 0.0),
             to: (right, 0.0),
             dashed: false,
@@ -198,7 +200,7 @@ fn differences(
         name: other.name().into(),
         value: "difference".into(),
         interval: "95 % interval".into(),
-        ink: Ink::Protocol(other),
+        color: MarkColor::Protocol(other),
         form: Form::LineAndPoints,
         spread: Spread::Whiskers,
         aside,
@@ -228,10 +230,10 @@ fn crossing(series: &Line, other: Protocol, x: &Axis, y: &Axis) -> Vec<Mark> {
     } else {
         (Align::Before, -step)
     };
-    let ink = Ink::Protocol(other);
+    let color = MarkColor::Protocol(other);
     let area = Mark::Area {
         name: "95 % interval of the crossover".into(),
-        ink,
+        color,
         outline: rectangle((cut(interval.low), cut(interval.high)), (bottom, top)),
     };
     if zero.is_coarse() {
@@ -241,7 +243,7 @@ fn crossing(series: &Line, other: Protocol, x: &Axis, y: &Axis) -> Vec<Mark> {
         area,
         Mark::Rule {
             name: format!("crossover at {}", words::milliseconds(*at)),
-            ink,
+            color,
             from: (*at, bottom),
             to: (*at, top),
             dashed: true,

@@ -3,12 +3,13 @@
 
 use super::atlas::{Atlas, Map};
 use super::axes;
-use super::dims::{Dim, Names};
+use super::dimensions::{Dimension, Names};
 use super::finding::{self, Count};
 use super::{MAX_PANELS, evenly, left_out, quantile_of, zero_lines};
 use crate::analysis::{Analysis, CellResult, Pairing};
 use crate::figure::{
-    Axis, Datum, Figure, Form, Ink, Key, Mark, Panel, Series, Spread, Table, Tile, Tiles,
+    Axis, Datum, Figure, Form, LegendEntry, Mark, MarkColor, Panel, Series, Spread, Table, Tile,
+    Tiles,
 };
 use crate::{verdict, words};
 use altway_record::{Cell, Protocol};
@@ -35,15 +36,15 @@ pub(super) fn figure(analysis: &Analysis<'_>, atlas: &Atlas<'_>) -> Figure {
     Figure {
         name: format!("map{}", atlas.suffix),
         title: finding::capitalised(&sentence),
-        says: says(analysis, atlas, &names),
-        reading: reading(analysis, atlas, &shown) + &names.common(cell),
+        caption: caption(analysis, atlas, &names),
+        legend_text: legend_text(analysis, atlas, &shown) + &names.common(cell),
         legend: legend([analysis.baseline, atlas.other].into_iter()),
         panels,
         table: table(analysis, atlas, &names, &shown),
     }
 }
 
-fn says(analysis: &Analysis<'_>, atlas: &Atlas<'_>, names: &Names) -> String {
+fn caption(analysis: &Analysis<'_>, atlas: &Atlas<'_>, names: &Names) -> String {
     let extremes = finding::extremes(analysis, names, atlas.other);
     let lines = zero_lines::region(analysis, atlas);
     format!(
@@ -54,7 +55,7 @@ fn says(analysis: &Analysis<'_>, atlas: &Atlas<'_>, names: &Names) -> String {
     .to_owned()
 }
 
-fn reading(analysis: &Analysis<'_>, atlas: &Atlas<'_>, shown: &[&Map<'_>]) -> String {
+fn legend_text(analysis: &Analysis<'_>, atlas: &Atlas<'_>, shown: &[&Map<'_>]) -> String {
     let (first, second) = (analysis.baseline.name(), atlas.other.name());
     let mut text = format!(
         "In each cell the difference of {second} from {first} in per cent: negative is faster. {UNDECIDED} \
@@ -67,9 +68,9 @@ fn reading(analysis: &Analysis<'_>, atlas: &Atlas<'_>, shown: &[&Map<'_>]) -> St
 }
 
 /// Colours as words.
-pub(super) fn legend(protocols: impl Iterator<Item = Protocol>) -> Vec<Key> {
-    let key = |protocol: Protocol| Key {
-        ink: Ink::Protocol(protocol),
+pub(super) fn legend(protocols: impl Iterator<Item = Protocol>) -> Vec<LegendEntry> {
+    let key = |protocol: Protocol| LegendEntry {
+        color: MarkColor::Protocol(protocol),
         name: format!("{} faster", protocol.name()),
     };
     protocols.map(key).collect()
@@ -143,7 +144,7 @@ fn panel(
     map: &Map<'_>,
     limit: f64,
 ) -> Panel {
-    let ordered = |dim: Dim, cells: &[Cell]| -> Axis {
+    let ordered = |dim: Dimension, cells: &[Cell]| -> Axis {
         axes::ordered(dim.name(), cells.iter().map(|cell| dim.text(cell)))
     };
     let columns = atlas.columns.len();
@@ -171,7 +172,7 @@ fn line(atlas: &Atlas<'_>, map: &Map<'_>) -> Vec<Mark> {
     let Some(line) = &map.line else {
         return Vec::new();
     };
-    let places = |dim: Dim, cells: &[Cell]| -> Vec<f64> {
+    let places = |dim: Dimension, cells: &[Cell]| -> Vec<f64> {
         cells.iter().filter_map(|cell| dim.place(cell)).collect()
     };
     let (xs, ys) = (
@@ -185,7 +186,7 @@ fn line(atlas: &Atlas<'_>, map: &Map<'_>) -> Vec<Mark> {
     let open = line.field.open_regions();
     let area = |outline: &Polyline| Mark::Area {
         name: "it stays open who is faster".into(),
-        ink: Ink::Plain,
+        color: MarkColor::Plain,
         outline: outline.points.iter().map(squared).collect(),
     };
     let curve = |curve: &Polyline| {
@@ -204,7 +205,7 @@ fn line(atlas: &Atlas<'_>, map: &Map<'_>) -> Vec<Mark> {
             name: "zero line".into(),
             value: atlas.y.name().into(),
             interval: String::new(),
-            ink: Ink::Plain,
+            color: MarkColor::Plain,
             form: Form::Line,
             spread: Spread::None,
             aside: 0.0,
@@ -218,7 +219,7 @@ fn line(atlas: &Atlas<'_>, map: &Map<'_>) -> Vec<Mark> {
 }
 
 /// Position of a place among measured ones that are drawn one apart.
-fn rank_of(dim: Dim, places: &[f64], place: f64) -> f64 {
+fn rank_of(dim: Dimension, places: &[f64], place: f64) -> f64 {
     let above = places.partition_point(|known| *known <= place);
     let before = above.clamp(1, places.len() - 1) - 1;
     let spaced = |place: f64| dim.scale().apply(place);
@@ -255,7 +256,7 @@ mod tests {
     #[test]
     fn places_between_cells_are_drawn_between_them() {
         let delays = [0.0, 5.0, 15.0, 25.0];
-        let rank = |place| rank_of(Dim::Delay, &delays, place);
+        let rank = |place| rank_of(Dimension::Delay, &delays, place);
         assert_eq!([0.0, 5.0, 10.0, 25.0].map(rank), [0.0, 1.0, 1.5, 3.0]);
     }
 

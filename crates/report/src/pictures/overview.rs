@@ -1,7 +1,7 @@
 //! A whole run at a glance: who wins each cell, and by how much.
 
 use super::axes;
-use super::dims::{Curves, Dim, Names, varied};
+use super::dimensions::{Curves, Dimension, Names, varied};
 use super::finding::{self, Count};
 use super::{evenly, map};
 use crate::analysis::{Analysis, CellResult};
@@ -50,13 +50,13 @@ pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
     Some(Figure {
         name: "overview".into(),
         title: format!("At a glance: {title}"),
-        says: analysis
+        caption: analysis
             .others
             .iter()
-            .map(|other| says(analysis, &names, *other))
+            .map(|other| caption(analysis, &names, *other))
             .collect::<Vec<_>>()
             .join(" "),
-        reading: format!(
+        legend_text: format!(
             "In each cell the difference from {} in per cent: negative is faster. {}{}{rest}",
             analysis.baseline.name(),
             map::UNDECIDED,
@@ -95,14 +95,14 @@ fn rows<'b>(analysis: &'b Analysis<'_>, curves: &Curves<'b, '_>, names: &Names) 
 }
 
 /// Says how often a protocol is faster at both ends of each quantity, and by how much at most.
-fn says(analysis: &Analysis<'_>, names: &Names, other: Protocol) -> String {
-    let at_end = |dim: Dim, end: &CellResult<'_>| {
+fn caption(analysis: &Analysis<'_>, names: &Names, other: Protocol) -> String {
+    let at_end = |dim: Dimension, end: &CellResult<'_>| {
         let order = |result: &CellResult<'_>| dim.order(&result.cell);
         let pairings = finding::pairings(analysis, other);
         let here = pairings.filter(|(result, _)| order(result) == order(end));
         Count::of(here.map(|(_, pairing)| pairing))
     };
-    let wins = |dim: Dim| {
+    let wins = |dim: Dimension| {
         let order = |result: &&CellResult<'_>| dim.order(&result.cell);
         let least = analysis.cells.iter().min_by_key(order)?;
         let most = analysis.cells.iter().max_by_key(order)?;

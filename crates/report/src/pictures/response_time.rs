@@ -1,17 +1,17 @@
 //! The time that is compared, over delay: the picture to look at first.
 
 use super::axes;
-use super::dims::{Curves, Names};
+use super::dimensions::{Curves, Names};
 use super::{MAX_PANELS, evenly, finding, keys, left_out, quantile_of, thinned};
 use crate::analysis::{Analysis, CellResult};
-use crate::figure::{Axis, Datum, Figure, Form, Ink, Mark, Panel, Series, Spread, Table};
+use crate::figure::{Axis, Datum, Figure, Form, Mark, MarkColor, Panel, Series, Spread, Table};
 use crate::verdict::Verdict;
 use crate::words::{self, TimeUnit};
 use altway_record::{Protocol, Scenario};
 
 /// The most transfers that are drawn; more are thinned evenly, so that a picture of a large run
 /// stays small.
-const MAX_SPECKS: usize = 200;
+const MAX_SMALL_POINTS: usize = 200;
 
 pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
     let (curves, names) = (Curves::new(analysis), Names::new(analysis));
@@ -31,8 +31,8 @@ pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
     Some(Figure {
         name: "response-time".into(),
         title: title(analysis, &curves),
-        says: says(analysis, &curves, &shown),
-        reading: format!(
+        caption: caption(analysis, &curves, &shown),
+        legend_text: format!(
             "{}: median, band from P10 to P90, each speck one transfer.{}{}",
             compared_time(analysis),
             names.common(first),
@@ -64,12 +64,12 @@ fn title(analysis: &Analysis<'_>, curves: &Curves<'_, '_>) -> String {
 }
 
 /// The verdict, and how each protocol's median goes from one end of the first panel to the other.
-fn says(
+fn caption(
     analysis: &Analysis<'_>,
     curves: &Curves<'_, '_>,
     shown: &[&Vec<&CellResult<'_>>],
 ) -> String {
-    let verdict = finding::overall(analysis, curves.dim == super::dims::Dim::Delay);
+    let verdict = finding::overall(analysis, curves.dim == super::dimensions::Dimension::Delay);
     let ends = |protocol: Protocol| {
         let curve = shown.first()?;
         let mut medians = curve.iter().filter_map(|cell| {
@@ -110,7 +110,7 @@ fn panel(
     let mut marks = Vec::new();
     for (which, protocol) in protocols.iter().enumerate() {
         let aside = aside(&x, protocols.len(), which);
-        marks.push(specks(curves, curve, *protocol, unit, aside));
+        marks.push(small_points(curves, curve, *protocol, unit, aside));
     }
     for protocol in &protocols {
         marks.push(line(curves, curve, *protocol, unit));
@@ -151,7 +151,7 @@ fn line(
         name: protocol.name().into(),
         value: "median".into(),
         interval: "P10 to P90".into(),
-        ink: Ink::Protocol(protocol),
+        color: MarkColor::Protocol(protocol),
         form: Form::LineAndPoints,
         spread: Spread::Ribbon,
         aside: 0.0,
@@ -159,7 +159,7 @@ fn line(
     })
 }
 
-fn specks(
+fn small_points(
     curves: &Curves<'_, '_>,
     curve: &[&CellResult<'_>],
     protocol: Protocol,
@@ -174,15 +174,15 @@ fn specks(
             interval: None,
             of: None,
         };
-        let times = thinned(&cell.arms[&protocol].times, MAX_SPECKS);
+        let times = thinned(&cell.arms[&protocol].times, MAX_SMALL_POINTS);
         times.map(datum).collect::<Vec<_>>()
     };
     Mark::Series(Series {
         name: protocol.name().into(),
         value: "a transfer".into(),
         interval: String::new(),
-        ink: Ink::Protocol(protocol),
-        form: Form::Specks,
+        color: MarkColor::Protocol(protocol),
+        form: Form::SmallPoints,
         spread: Spread::None,
         aside,
         points: curve.iter().flat_map(of_cell).collect(),

@@ -1,14 +1,14 @@
 //! Spread of single transfers around their protocol's median: can a user rely on it?
 
 use super::axes;
-use super::dims::{Curves, Names};
+use super::dimensions::{Curves, Names};
 use super::{MAX_PANELS, evenly, keys, left_out, quantile_of, thinned};
 use crate::analysis::{Analysis, Arm, CellResult};
-use crate::figure::{Datum, Figure, Form, Ink, Mark, Panel, Series, Spread, Table};
+use crate::figure::{Datum, Figure, Form, Mark, MarkColor, Panel, Series, Spread, Table};
 use crate::words;
 use altway_record::Protocol;
 
-const MAX_SPECKS: usize = 200;
+const MAX_SMALL_POINTS: usize = 200;
 
 pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
     let (curves, names) = (Curves::new(analysis), Names::new(analysis));
@@ -28,8 +28,8 @@ pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
     Some(Figure {
         name: "stability".into(),
         title: title(analysis),
-        says: says(analysis, &names),
-        reading: format!(
+        caption: caption(analysis, &names),
+        legend_text: format!(
             "Deviation of each transfer from the median of its protocol and cell: bars from P10 to \
              P90, each speck one transfer.{}{}",
             names.common(first),
@@ -77,7 +77,7 @@ fn title(analysis: &Analysis<'_>) -> String {
 }
 
 /// Text that says where each protocol is least to be relied on.
-fn says(analysis: &Analysis<'_>, names: &Names) -> String {
+fn caption(analysis: &Analysis<'_>, names: &Names) -> String {
     let worst = |protocol: Protocol| {
         let all = variations(analysis, protocol);
         let (most, cell) = all.into_iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
@@ -115,7 +115,7 @@ fn panel(
     let x = curves.ranks();
     let zero = Mark::Rule {
         name: "median".into(),
-        ink: Ink::Plain,
+        color: MarkColor::Plain,
         from: (x.range.start, 0.0),
         to: (x.range.end, 0.0),
         dashed: false,
@@ -139,7 +139,7 @@ fn strips(
     protocol: Protocol,
     aside: f64,
 ) -> [Mark; 2] {
-    let (mut bars, mut specks) = (Vec::new(), Vec::new());
+    let (mut bars, mut small_points) = (Vec::new(), Vec::new());
     for cell in curve {
         let deviations = deviations(&cell.arms[&protocol]);
         if deviations.is_empty() {
@@ -153,7 +153,7 @@ fn strips(
             interval: Some(ends),
             of: Some(deviations.len()),
         });
-        specks.extend(thinned(&deviations, MAX_SPECKS).map(|y| Datum {
+        small_points.extend(thinned(&deviations, MAX_SMALL_POINTS).map(|y| Datum {
             x,
             y,
             interval: None,
@@ -165,7 +165,7 @@ fn strips(
             name: protocol.name().into(),
             value: value.into(),
             interval: interval.into(),
-            ink: Ink::Protocol(protocol),
+            color: MarkColor::Protocol(protocol),
             form,
             spread,
             aside,
@@ -174,7 +174,13 @@ fn strips(
     };
     [
         series("median", "P10 to P90", Form::Points, Spread::Bars, bars),
-        series("a transfer", "", Form::Specks, Spread::None, specks),
+        series(
+            "a transfer",
+            "",
+            Form::SmallPoints,
+            Spread::None,
+            small_points,
+        ),
     ]
 }
 

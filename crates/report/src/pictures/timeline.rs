@@ -2,11 +2,11 @@
 //! there; of several requests, a waterfall.
 
 use super::axes;
-use super::dims::Names;
+use super::dimensions::Names;
 use super::finding;
 use super::{evenly, quantile_of};
 use crate::analysis::{Analysis, Arm, CellResult, Pairing};
-use crate::figure::{Axis, Bar, Figure, Ink, Mark, Panel, Table};
+use crate::figure::{Axis, Bar, Figure, Mark, MarkColor, Panel, Table};
 use crate::words::{self, TimeUnit};
 use altway_record::{Protocol, Sample};
 
@@ -17,20 +17,20 @@ const STRENGTHS: [f64; 3] = [0.2, 0.5, 1.0];
 const PHASES: [&str; 3] = ["connecting", "waiting for the first byte", "receiving"];
 
 /// One transfer: the one whose time is nearest to the median of its cell and protocol.
-struct Shown<'b> {
+struct ShownTransfer<'b> {
     protocol: Protocol,
     requests: Vec<&'b Sample>,
 }
 
 /// The transfers of a cell, a protocol each.
-struct Scene<'b> {
+struct CellTimeline<'b> {
     result: &'b CellResult<'b>,
-    transfers: Vec<Shown<'b>>,
+    transfers: Vec<ShownTransfer<'b>>,
 }
 
 pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
     let names = Names::new(analysis);
-    let scenes: Vec<Scene<'_>> = chosen(analysis)
+    let scenes: Vec<CellTimeline<'_>> = chosen(analysis)
         .into_iter()
         .map(|result| scene(analysis, result))
         .filter(|scene| !scene.transfers.is_empty())
@@ -54,12 +54,12 @@ pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
     Some(Figure {
         name: "timeline".into(),
         title: title(analysis, first, most),
-        says: scenes
+        caption: scenes
             .iter()
-            .map(|scene| says(scene, &names))
+            .map(|scene| caption(scene, &names))
             .collect::<Vec<_>>()
             .join(" "),
-        reading: format!(
+        legend_text: format!(
             "Light: setting the connection up; medium: waiting for the first byte; full: receiving. \
              Of each protocol the transfer nearest to its median.{}{rest}",
             names.common(&first.result.cell)
@@ -101,7 +101,7 @@ fn chosen<'b>(analysis: &'b Analysis<'_>) -> Vec<&'b CellResult<'b>> {
         .collect()
 }
 
-fn scene<'b>(analysis: &'b Analysis<'_>, result: &'b CellResult<'b>) -> Scene<'b> {
+fn scene<'b>(analysis: &'b Analysis<'_>, result: &'b CellResult<'b>) -> CellTimeline<'b> {
     let shown = |protocol: Protocol| {
         let ordinal = typical(&result.arms[&protocol])?;
         let samples = analysis.run.samples.iter();
@@ -109,9 +109,9 @@ fn scene<'b>(analysis: &'b Analysis<'_>, result: &'b CellResult<'b>) -> Scene<'b
             .filter(|sample| sample.ordinal == ordinal && sample.total_us.is_some())
             .collect();
         requests.sort_by_key(|sample| sample.request);
-        (!requests.is_empty()).then_some(Shown { protocol, requests })
+        (!requests.is_empty()).then_some(ShownTransfer { protocol, requests })
     };
-    Scene {
+    CellTimeline {
         result,
         transfers: analysis.protocols().filter_map(shown).collect(),
     }
@@ -141,13 +141,13 @@ fn phases(sample: &Sample) -> [f64; 4] {
     [start, connected.min(first_byte), first_byte, end].map(|time| time as f64)
 }
 
-impl Scene<'_> {
+impl CellTimeline<'_> {
     fn unit(&self) -> TimeUnit {
-        TimeUnit::for_axis(self.transfers.iter().map(Shown::end))
+        TimeUnit::for_axis(self.transfers.iter().map(ShownTransfer::end))
     }
 }
 
-impl Shown<'_> {
+impl ShownTransfer<'_> {
     /// Time at which all was there, in µs since the transfer began.
     fn end(&self) -> f64 {
         self.requests
@@ -158,10 +158,10 @@ impl Shown<'_> {
 
     fn bars(&self, sample: &Sample, y: f64, unit: TimeUnit) -> impl Iterator<Item = Bar> {
         let ends = phases(sample);
-        let ink = Ink::Protocol(self.protocol);
+        let color = MarkColor::Protocol(self.protocol);
         let bar = move |phase: usize| Bar {
             name: PHASES[phase].into(),
-            ink,
+            color,
             strength: STRENGTHS[phase],
             y,
             breadth: 0.7,
@@ -171,13 +171,17 @@ impl Shown<'_> {
     }
 }
 
-fn time_axis(scene: &Scene<'_>, unit: TimeUnit) -> Axis {
-    let end = scene.transfers.iter().map(Shown::end).fold(0.0, f64::max);
+fn time_axis(scene: &CellTimeline<'_>, unit: TimeUnit) -> Axis {
+    let end = scene
+        .transfers
+        .iter()
+        .map(ShownTransfer::end)
+        .fold(0.0, f64::max);
     axes::round("time", unit.name(), 0.0..1.04 * unit.convert(end).max(1e-6))
 }
 
 /// A curve for each protocol: transfers of one request.
-fn curves(scene: &Scene<'_>, names: &Names) -> Panel {
+fn curves(scene: &CellTimeline<'_>, names: &Names) -> Panel {
     let unit = scene.unit();
     let last = scene.transfers.len() - 1;
     let bars = scene.transfers.iter().enumerate().flat_map(|(i, one)| {
@@ -196,7 +200,10 @@ fn curves(scene: &Scene<'_>, names: &Names) -> Panel {
 }
 
 /// A panel for each protocol, a bar for each request, the first at the top.
-fn waterfalls<'s>(scene: &'s Scene<'_>, names: &'s Names) -> impl Iterator<Item = Panel> + 's {
+fn waterfalls<'s>(
+    scene: &'s CellTimeline<'_>,
+    names: &'s Names,
+) -> impl Iterator<Item = Panel> + 's {
     let unit = scene.unit();
     scene.transfers.iter().map(move |one| {
         let shown = evenly(one.requests.clone(), MAX_REQUESTS);
@@ -223,7 +230,7 @@ fn waterfalls<'s>(scene: &'s Scene<'_>, names: &'s Names) -> impl Iterator<Item 
     })
 }
 
-fn title(analysis: &Analysis<'_>, scene: &Scene<'_>, requests: usize) -> String {
+fn title(analysis: &Analysis<'_>, scene: &CellTimeline<'_>, requests: usize) -> String {
     let what = if requests > 1 {
         format!(
             "One {} in detail",
@@ -240,8 +247,8 @@ fn title(analysis: &Analysis<'_>, scene: &Scene<'_>, requests: usize) -> String 
 }
 
 /// Says how far ahead the last protocol is of the first, on the way and at the end.
-fn says(scene: &Scene<'_>, names: &Names) -> String {
-    let of_first = |one: &Shown<'_>| phases(one.requests[0]);
+fn caption(scene: &CellTimeline<'_>, names: &Names) -> String {
+    let of_first = |one: &ShownTransfer<'_>| phases(one.requests[0]);
     let text = match scene.transfers.as_slice() {
         [first, .., second] => {
             let by = |phase: usize| gap(of_first(first)[phase] - of_first(second)[phase]);
@@ -277,7 +284,7 @@ fn gap(micros: f64) -> String {
     format!("{} {word}", words::time(micros.abs()))
 }
 
-fn table(scenes: &[Scene<'_>], names: &Names) -> Table {
+fn table(scenes: &[CellTimeline<'_>], names: &Names) -> Table {
     let head = [
         "cell",
         "protocol",

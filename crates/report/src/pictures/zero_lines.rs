@@ -3,11 +3,12 @@
 
 use super::atlas::{Atlas, Map};
 use super::axes;
-use super::dims::{Dim, Names};
+use super::dimensions::{Dimension, Names};
 use super::{finding, quantile_of};
 use crate::analysis::Analysis;
 use crate::figure::{
-    Align, Axis, Datum, Figure, Form, Ink, Key, Mark, Panel, Series, Spacing, Spread, Table,
+    Align, Axis, Datum, Figure, Form, LegendEntry, Mark, MarkColor, Panel, Series, Spacing, Spread,
+    Table,
 };
 use crate::words;
 use altway_record::Cell;
@@ -32,8 +33,8 @@ pub(super) fn figure(analysis: &Analysis<'_>, atlas: &Atlas<'_>) -> Option<Figur
     Some(Figure {
         name: format!("zero-lines{}", atlas.suffix),
         title: finding.title,
-        says: finding.says,
-        reading: format!(
+        caption: finding.caption,
+        legend_text: format!(
             "On a line the two are equally fast, in the band around it (95 %) it stays open who is \
              faster. Between measured cells the difference is interpolated.{}",
             names.common(cell)
@@ -48,7 +49,7 @@ pub(super) fn figure(analysis: &Analysis<'_>, atlas: &Atlas<'_>) -> Option<Figur
 pub(super) struct Finding {
     /// The title, without full stop.
     pub(super) title: String,
-    pub(super) says: String,
+    pub(super) caption: String,
 }
 
 /// Sums up the zero lines; `None` without any surface.
@@ -70,20 +71,20 @@ pub(super) fn region(analysis: &Analysis<'_>, atlas: &Atlas<'_>) -> Option<Findi
         ),
     };
     let sizes: Vec<String> = first.iter().map(Region::sentence).collect();
-    let mut says = format!(
+    let mut caption = format!(
         "Of the measured range of {}, {name} is faster on {}.",
         atlas.ground(),
         words::list(&sizes)
     );
     if let Some(layer) = atlas.layer.filter(|_| first.len() > 1) {
-        says.push_str(&growth(first, layer));
+        caption.push_str(&growth(first, layer));
     }
     if groups.len() > 1 {
         let names = Names::new(analysis);
         let place = names.of(&atlas.groups[0][0].cell, &[atlas.x, atlas.y]);
-        says = format!("{place}: {says}");
+        caption = format!("{place}: {caption}");
     }
-    Some(Finding { title, says })
+    Some(Finding { title, caption })
 }
 
 /// The part of a map where the first protocol is faster.
@@ -150,7 +151,7 @@ fn extent(share: f64, atlas: &Atlas<'_>) -> String {
     format!("{part} the measured range of {}", atlas.ground())
 }
 
-fn growth_title(regions: &[Region], layer: Dim, name: &str) -> String {
+fn growth_title(regions: &[Region], layer: Dimension, name: &str) -> String {
     let (first, last) = (&regions[0], &regions[regions.len() - 1]);
     let (_, (low, high)) = first.growth(last);
     let layer = layer.name();
@@ -166,7 +167,7 @@ fn growth_title(regions: &[Region], layer: Dim, name: &str) -> String {
 }
 
 /// Describes the growth from the first to the last value of the layer, and says if each step on the way is sure.
-fn growth(regions: &[Region], layer: Dim) -> String {
+fn growth(regions: &[Region], layer: Dimension) -> String {
     let (first, last) = (&regions[0], &regions[regions.len() - 1]);
     let (grown, (low, high)) = first.growth(last);
     let points = |share: f64| words::signed(100.0 * share);
@@ -196,7 +197,7 @@ fn growth(regions: &[Region], layer: Dim) -> String {
     )
 }
 
-fn legend(atlas: &Atlas<'_>) -> Vec<Key> {
+fn legend(atlas: &Atlas<'_>) -> Vec<LegendEntry> {
     let Some(layer) = atlas.layer else {
         return Vec::new();
     };
@@ -204,17 +205,17 @@ fn legend(atlas: &Atlas<'_>) -> Vec<Key> {
     cells.sort_by_key(|cell| layer.order(cell));
     cells.dedup_by_key(|cell| layer.order(cell));
     let of = cells.len();
-    let key = |(at, cell): (usize, &&Cell)| Key {
-        ink: Ink::Step { at, of },
+    let key = |(at, cell): (usize, &&Cell)| LegendEntry {
+        color: MarkColor::Step { at, of },
         name: layer.text(cell),
     };
     cells.iter().enumerate().map(key).collect()
 }
 
 /// The ink of a map's line: the same as in the legend.
-fn ink(atlas: &Atlas<'_>, map: &Map<'_>) -> Ink {
+fn color(atlas: &Atlas<'_>, map: &Map<'_>) -> MarkColor {
     let Some(layer) = atlas.layer else {
-        return Ink::Plain;
+        return MarkColor::Plain;
     };
     let mut orders: Vec<u64> = atlas.maps().map(|map| layer.order(&map.cell)).collect();
     orders.sort_unstable();
@@ -222,7 +223,7 @@ fn ink(atlas: &Atlas<'_>, map: &Map<'_>) -> Ink {
     let of = orders.len();
     let own = layer.order(&map.cell);
     let at = orders.partition_point(|order| *order < own);
-    Ink::Step { at, of }
+    MarkColor::Step { at, of }
 }
 
 fn panel(analysis: &Analysis<'_>, atlas: &Atlas<'_>, names: &Names, maps: &[Map<'_>]) -> Panel {
@@ -258,13 +259,13 @@ fn panel(analysis: &Analysis<'_>, atlas: &Atlas<'_>, names: &Names, maps: &[Map<
 }
 
 /// Returns the axis from the first to the last measured place; ticks at what was measured while they do not crowd.
-fn axis(dim: Dim, cells: &[Cell]) -> Axis {
+fn axis(dim: Dimension, cells: &[Cell]) -> Axis {
     let places: Vec<f64> = cells.iter().filter_map(|cell| dim.place(cell)).collect();
     let axis = axes::measured(dim.name(), dim.unit(), &places);
     let range = places[0]..places[places.len() - 1];
     let spacing = match dim {
-        Dim::Delay | Dim::Loss => Spacing::Linear,
-        Dim::Rate | Dim::Size => Spacing::Logarithmic,
+        Dimension::Delay | Dimension::Loss => Spacing::Linear,
+        Dimension::Rate | Dimension::Size => Spacing::Logarithmic,
     };
     let ticks = match spacing {
         Spacing::Linear => axis.ticks,
@@ -289,7 +290,7 @@ fn band<'m>(
 ) -> impl Iterator<Item = Mark> + 'm {
     let area = |outline: Polyline| Mark::Area {
         name: format!("{}: open", map_name(atlas, map)),
-        ink: ink(atlas, map),
+        color: color(atlas, map),
         outline: outline
             .points
             .iter()
@@ -322,7 +323,7 @@ fn curves<'m>(
             name: map_name(atlas, map),
             value: atlas.y.name().into(),
             interval: String::new(),
-            ink: ink(atlas, map),
+            color: color(atlas, map),
             form: Form::Line,
             spread: Spread::None,
             aside: 0.0,

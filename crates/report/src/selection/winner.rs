@@ -66,7 +66,7 @@ impl Winner {
     }
 
     /// The result in one sentence, or two.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn result_text(&self) -> String {
         let Self { first, second, .. } = self;
         let lead = words::signed(difference(mean(&self.pairs)));
         let count = words::count(self.pairs.len(), "pair");
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use crate::selection::Visits;
 
-    fn told(pairs: &[f64]) -> String {
+    fn result_text(pairs: &[f64]) -> String {
         let (first, second) = (Policy::Learned, Policy::H2);
         let pairs = pairs.to_vec();
         Winner {
@@ -103,23 +103,23 @@ mod tests {
             second,
             pairs,
         }
-        .told()
+        .result_text()
     }
 
     #[test]
     fn a_lead_that_chance_does_not_explain_is_a_victory() {
         let pairs: Vec<f64> = (0..12).map(|pair| -0.04 - f64::from(pair) / 1e3).collect();
-        let won = told(&pairs);
+        let won = result_text(&pairs);
         assert!(won.starts_with("Winner: learned. Over all cells"), "{won}");
         assert!(won.contains("12 pairs) against those of h2"), "{won}");
         let around: Vec<f64> = (0..12).map(|pair| 0.01 * f64::from(pair) - 0.06).collect();
-        let none = told(&around);
+        let none = result_text(&around);
         assert!(
             none.starts_with("No winner: learned had the shortest"),
             "{none}"
         );
         assert!(none.contains("may be chance"), "{none}");
-        assert!(told(&[-0.5, -0.5]).contains("2 pairs are too few"));
+        assert!(result_text(&[-0.5, -0.5]).contains("2 pairs are too few"));
     }
 
     /// A session of so many microseconds in each block.

@@ -1,7 +1,7 @@
 //! Reports as browsers send them, and as whoever likes may send them.
 
 use super::*;
-use crate::{Config, Host, ModelKind, Moment, Secret, Start};
+use crate::{Config, DecisionRequest, Host, ModelKind, Secret, Start};
 use altway_units::DataSize;
 use proptest::prelude::*;
 use std::net::{IpAddr, Ipv4Addr};
@@ -140,7 +140,7 @@ fn a_network_sends_ten_at_once_and_then_one_a_minute() {
 fn reports_decide_nothing() {
     let selector = selector();
     let (whom, host) = (client(Ipv4Addr::new(192, 0, 2, 1)), Host::new("a"));
-    let moment = Moment::new(NOW, Transport::Tcp);
+    let moment = DecisionRequest::new(NOW, Transport::Tcp);
     let before = selector.preview(&whom, &host, &moment);
     let report = BeaconReport::parse(TEXT).unwrap();
     for network in 0..=255 {

@@ -1,6 +1,6 @@
 //! The coefficients of a surface by name, each in the scale that it is fitted in.
 
-use super::Measured;
+use super::MeasuredCell;
 use crate::Surface;
 use crate::surface::Coefficients;
 use std::collections::BTreeSet;
@@ -55,7 +55,7 @@ pub(super) enum Place {
 
 /// All places that cells may say something of: those of every surface, and the limits of their classes, which are
 /// put into `surface` where it has none.
-pub(super) fn places(cells: &[Measured], surface: &mut Surface) -> Vec<Place> {
+pub(super) fn places(cells: &[MeasuredCell], surface: &mut Surface) -> Vec<Place> {
     let classes: BTreeSet<String> = cells.iter().map(|cell| cell.class.to_string()).collect();
     for cell in cells {
         let expected = surface.expected_limit(cell.class);

@@ -6,13 +6,13 @@
 const STEPS: usize = 200;
 
 /// Share by which the cost falls at least in a step that is worth another.
-const LEAST_GAIN: f64 = 1e-10;
+const MIN_IMPROVEMENT: f64 = 1e-10;
 
 /// Half of the step of a derivative.
-const NUDGE: f64 = 1e-4;
+const HALF_DERIVATIVE_STEP: f64 = 1e-4;
 
 /// Knowledge that is assumed of each unknown, so that one that is open doesn't make the others so.
-const TRACE: f64 = 1e-8;
+const RIDGE: f64 = 1e-8;
 
 /// Damping at first, and from which on there is no step that helps.
 const DAMPING: (f64, f64) = (1e-3, 1e10);
@@ -31,7 +31,7 @@ impl Normal {
         let size = self.matrix.len();
         let mut matrix = self.matrix.clone();
         for (index, row) in matrix.iter_mut().enumerate() {
-            row[index] += TRACE;
+            row[index] += RIDGE;
         }
         let unit = |index: usize| (0..size).map(move |row| f64::from(u8::from(row == index)));
         let variance = |index: usize| {
@@ -68,7 +68,7 @@ pub(super) fn minimize(
                 (point, current) = (next, found);
                 damping = (damping / 4.0).max(1e-12);
                 (matrix, gradient) = normal(&point, &current, far, &residuals);
-                if gain < LEAST_GAIN {
+                if gain < MIN_IMPROVEMENT {
                     break;
                 }
             }
@@ -105,9 +105,12 @@ fn normal(
         residuals(&near)
     };
     let column = |index: usize| -> Vec<f64> {
-        let (above, below) = (nudged(index, NUDGE), nudged(index, -NUDGE));
+        let (above, below) = (
+            nudged(index, HALF_DERIVATIVE_STEP),
+            nudged(index, -HALF_DERIVATIVE_STEP),
+        );
         let both = above.iter().zip(&below);
-        both.map(|(above, below)| (above - below) / (2.0 * NUDGE))
+        both.map(|(above, below)| (above - below) / (2.0 * HALF_DERIVATIVE_STEP))
             .collect()
     };
     let columns: Vec<Vec<f64>> = (0..point.len()).map(column).collect();

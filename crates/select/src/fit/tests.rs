@@ -34,7 +34,7 @@ fn jitter(index: usize) -> f64 {
 }
 
 /// Cells of a plan over all axes, with times as `surface` predicts them and off by at most `noise`.
-fn cells(surface: &Surface, noise: f64) -> Vec<Measured> {
+fn cells(surface: &Surface, noise: f64) -> Vec<MeasuredCell> {
     let mut cells = Vec::new();
     for class in ["chromium-linux", "firefox-linux"] {
         for rate in [1e6, 20e6, 200e6, 1e9] {
@@ -68,14 +68,14 @@ fn cell(
     (rate, rtt, loss): (f64, f64, f64),
     exchange: Exchange,
     off: f64,
-) -> Measured {
+) -> MeasuredCell {
     let class = class.parse().unwrap();
     let congestion = [Congestion::LossBased; 2];
     let times = surface.times(
-        &surface.terms(class, rate, rtt, loss, congestion),
+        &surface.path_properties(class, rate, rtt, loss, congestion),
         &exchange,
     );
-    Measured {
+    MeasuredCell {
         class,
         rate,
         rtt,
@@ -152,7 +152,7 @@ fn what_the_runs_leave_open_is_named_and_can_be_kept() {
 #[test]
 fn a_fit_to_nothing_or_of_nothing_is_refused() {
     let cells = cells(&truth(), 0.0);
-    let fit = |cells: &[Measured], keep: &str| {
+    let fit = |cells: &[MeasuredCell], keep: &str| {
         fit(cells, Surface::embedded(), &[keep.into()], 5).unwrap_err()
     };
     assert_eq!(

@@ -1,6 +1,6 @@
 //! The same protocol for everybody.
 
-use super::{Context, Judgement, Manner, Model};
+use super::{Context, Judgement, Model, OfferMode};
 use crate::decision::{Offer, Reason};
 
 /// The same protocol for everybody.
@@ -13,7 +13,7 @@ impl Model for Fixed {
             http3: self.0 == Offer::Http3,
             reason: Reason::Fixed,
             prediction: None,
-            manner: Manner::Forced,
+            offer_mode: OfferMode::Forced,
         }
     }
 }

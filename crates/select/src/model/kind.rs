@@ -1,6 +1,6 @@
 //! The models that an operator can choose from, and their text form.
 
-use super::{Fixed, Model, Predicting, Study, Threshold};
+use super::{Fixed, Model, Study, SurfaceModel, Threshold};
 use crate::Surface;
 use crate::decision::Offer;
 use altway_units::duration;
@@ -46,8 +46,8 @@ impl ModelKind {
             Self::FixedH3 => Box::new(Fixed(Offer::Http3)),
             Self::Threshold(threshold) => Box::new(*threshold),
             Self::Study(study) => Box::new(*study),
-            Self::Surface(file) => Box::new(Predicting::surface(surface.clone(), file.is_some())),
-            Self::Learned => Box::new(Predicting::learned(surface.clone())),
+            Self::Surface(file) => Box::new(SurfaceModel::surface(surface.clone(), file.is_some())),
+            Self::Learned => Box::new(SurfaceModel::learned(surface.clone())),
         }
     }
 }

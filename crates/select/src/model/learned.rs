@@ -1,13 +1,13 @@
 //! The surface over the host's mix, alone or with what is learnt of classes and clients.
 
-use super::{Context, Judgement, Manner, Model};
+use super::{Context, Judgement, Model, OfferMode};
 use crate::ClientClass;
-use crate::brake;
 use crate::decision::{Offer, Prediction, Reason};
 use crate::limit::{join, separate};
 use crate::loss;
 use crate::observation::Transport;
-use crate::surface::{Congestion, Exchange, Predictor, Surface, Terms};
+use crate::residuals;
+use crate::surface::{Congestion, Exchange, PathProperties, Predictor, Surface};
 
 /// bit/s, seconds: a path of which nothing is known.
 const RATE: f64 = 80e6;
@@ -15,11 +15,11 @@ const RTT: f64 = 0.03;
 
 /// ln: deviation of a measured rate, and of a client's rate over QUIC from that of its class.
 const RATE_NOISE: f64 = 0.2;
-const CLIENT: f64 = 0.45;
+const CLIENT_NOISE: f64 = 0.45;
 
 /// ln: deviation of the predicted difference under congestion control for which the surface does not vouch: the rms over 60
 /// cells with TCP's BBR beside QUIC's CUBIC, nearly all of it from the 40 with loss.
-const NOT_MEASURED: f64 = 0.50;
+const UNMEASURED_NOISE: f64 = 0.50;
 
 /// Gain below which HTTP/3 isn't worth its processor time, and what stays as it is on both sides of it.
 const MARGIN: f64 = 0.03;
@@ -31,13 +31,13 @@ const PRICE: f64 = 0.10;
 
 /// HTTP/3 where a surface predicts that it is faster by more than a margin.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Predicting {
+pub struct SurfaceModel {
     surface: Surface,
     margin: f64,
     learns: bool,
 }
 
-impl Predicting {
+impl SurfaceModel {
     /// By `surface` alone, which was `fitted` on the operator's own machine or elsewhere: then it may be off by
     /// some percent already, and a margin would add to it.
     #[must_use]
@@ -65,10 +65,10 @@ impl Predicting {
     /// Nothing is known of the client itself, and the server has time.
     ///
     /// ```
-    /// use altway_select::model::Predicting;
+    /// use altway_select::model::SurfaceModel;
     /// use altway_select::{ClientClass, Congestion, Exchange, Offer, Surface};
     ///
-    /// let model = Predicting::learned(Surface::embedded().clone());
+    /// let model = SurfaceModel::learned(Surface::embedded().clone());
     /// let class: ClientClass = "altway-other".parse()?;
     /// // A megabyte on a new connection: HTTP/3 saves a round trip, which is much of it on a long path.
     /// let exchange = Exchange { document: 1e6, objects: 0.0, many: false, setup2: 2.0, setup3: 1.0 };
@@ -87,8 +87,10 @@ impl Predicting {
         congestion: [Congestion; 2],
         exchange: &Exchange,
     ) -> (Offer, f64) {
-        let terms = self.surface.terms(class, rate, rtt, loss, congestion);
-        let difference = self.surface.times(&terms, exchange).difference();
+        let path_properties = self
+            .surface
+            .path_properties(class, rate, rtt, loss, congestion);
+        let difference = self.surface.times(&path_properties, exchange).difference();
         let http3 = difference < -self.margin - HYSTERESIS;
         (Offer::of(http3), difference)
     }
@@ -107,12 +109,12 @@ impl Predicting {
             crate::classes::prior(&self.surface, context.class).0
         };
         let path = path(context, limit, learns);
-        let terms = terms(context, &path);
-        let predictor = Predictor::new(&self.surface, &terms);
+        let path_properties = path_properties(context, &path);
+        let predictor = Predictor::new(&self.surface, &path_properties);
         let (ln2, ln3, slope) = context.mix.times(|exchange| predictor.times(exchange));
         let difference = ln3 - ln2;
         let effect = match context.known {
-            Some(known) if learns => brake::effect(
+            Some(known) if learns => residuals::effect(
                 known.residuals(Transport::Tcp),
                 known.residuals(Transport::Quic),
             ),
@@ -128,8 +130,8 @@ impl Predicting {
             effect,
             margin: self.margin(context.load),
             rates: [path.rate2, path.rate3],
-            rtt: terms.rtt,
-            loss: terms.loss,
+            rtt: path_properties.rtt,
+            loss: path_properties.loss,
             congestion: context.congestion,
             is_measured,
         }
@@ -141,11 +143,11 @@ fn deviation(known: f64, is_measured: bool) -> f64 {
     if is_measured {
         known
     } else {
-        known.hypot(NOT_MEASURED)
+        known.hypot(UNMEASURED_NOISE)
     }
 }
 
-impl Model for Predicting {
+impl Model for SurfaceModel {
     fn judge(&self, context: &Context<'_>) -> Judgement {
         let prediction = self.predict(context);
         let Prediction {
@@ -160,7 +162,7 @@ impl Model for Predicting {
             http3: difference < least,
             reason: Reason::Predicted { difference, margin },
             prediction: Some(prediction),
-            manner: Manner::Long,
+            offer_mode: OfferMode::Long,
         }
     }
 
@@ -185,7 +187,7 @@ pub(crate) fn path(context: &Context<'_>, limit: f64, own: bool) -> Path {
     let over_quic = rate(Transport::Quic);
     let from_quic = || over_quic.map(|(ln, _)| separate(ln.exp(), limit));
     let nearby = || context.neighbours.and_then(|it| it.rate).map(f64::exp);
-    let floor = || context.known.map_or(0.0, super::Known::floor);
+    let floor = || context.known.map_or(0.0, super::ClientState::floor);
     let rate2 = rate(Transport::Tcp)
         .map(|(ln, _)| ln.exp())
         .or_else(from_quic)
@@ -195,10 +197,10 @@ pub(crate) fn path(context: &Context<'_>, limit: f64, own: bool) -> Path {
         return Path {
             rate2,
             rate3: joined,
-            deviation: CLIENT,
+            deviation: CLIENT_NOISE,
         };
     };
-    let weight = count / (count + (RATE_NOISE / CLIENT).powi(2));
+    let weight = count / (count + (RATE_NOISE / CLIENT_NOISE).powi(2));
     let rate3 = joined * (weight * (ln - joined.ln())).exp();
     Path {
         rate2,
@@ -207,10 +209,10 @@ pub(crate) fn path(context: &Context<'_>, limit: f64, own: bool) -> Path {
     }
 }
 
-/// Terms of the surface for a path.
-pub(crate) fn terms(context: &Context<'_>, path: &Path) -> Terms {
+/// Properties of the surface for a path.
+pub(crate) fn path_properties(context: &Context<'_>, path: &Path) -> PathProperties {
     let (sent, lost) = context.packets();
-    Terms {
+    PathProperties {
         rate2: path.rate2,
         rate3: path.rate3,
         rtt: context.rtt().unwrap_or(RTT),

@@ -1,7 +1,7 @@
 //! The line of the study of 2020: HTTP/3 above it in the plane of delay and loss.
 
 use super::threshold::share;
-use super::{Context, Judgement, Manner, Model};
+use super::{Context, Judgement, Model, OfferMode};
 use crate::decision::Reason;
 use altway_units::Ratio;
 use std::time::Duration;
@@ -53,7 +53,7 @@ impl Model for Study {
             http3,
             reason,
             prediction: None,
-            manner: Manner::Session,
+            offer_mode: OfferMode::Session,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! HTTP/3 from a round-trip time or a loss on.
 
-use super::{Context, Judgement, Manner, Model};
+use super::{Context, Judgement, Model, OfferMode};
 use crate::decision::Reason;
 use altway_units::Ratio;
 use std::time::Duration;
@@ -33,7 +33,7 @@ impl Model for Threshold {
             http3,
             reason,
             prediction: None,
-            manner: Manner::Long,
+            offer_mode: OfferMode::Long,
         }
     }
 }

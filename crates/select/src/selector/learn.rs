@@ -1,12 +1,12 @@
 //! Learning from observations.
 
-use super::{Host, Moment, Selector};
-use crate::brake::residual;
+use super::{DecisionRequest, Host, Selector};
 use crate::classes::Alarm;
-use crate::known::Known;
+use crate::client_state::ClientState;
 use crate::mix::Mix;
-use crate::model::{path, terms};
+use crate::model::{path, path_properties};
 use crate::observation::{Observation, Page, Rate, Start, Transport};
+use crate::residuals::residual;
 use crate::surface::Exchange;
 use crate::{Client, UnixTime, holdout, loss};
 use std::sync::PoisonError;
@@ -20,9 +20,9 @@ impl Selector {
         now: UnixTime,
     ) -> Option<Alarm> {
         let rate = seen.bulk.map(|bulk| bulk.rate(seen.min_rtt));
-        let moment = Moment {
+        let moment = DecisionRequest {
             congestion: seen.congestion,
-            ..Moment::new(now, seen.transport)
+            ..DecisionRequest::new(now, seen.transport)
         };
         let congestion = self.congestion(seen.transport, seen.congestion);
         let before = self.known(client, &moment).unwrap_or_default();
@@ -32,7 +32,7 @@ impl Selector {
             known.under(congestion)
         });
         if let Some(Rate::Known(rate)) = rate {
-            self.tell_network(client, &before, &known, now);
+            self.update_network(client, &before, &known, now);
             self.vote(client, host, seen.transport, &known, rate, now);
         }
         seen.page
@@ -40,8 +40,14 @@ impl Selector {
     }
 
     /// An address whose rate is known for the first time, or again in this week, counts for its network.
-    fn tell_network(&self, client: &Client, before: &Known, known: &Known, now: UnixTime) {
-        let rate = |known: &Known| known.rate(Transport::Tcp).or(known.rate(Transport::Quic));
+    fn update_network(
+        &self,
+        client: &Client,
+        before: &ClientState,
+        known: &ClientState,
+        now: UnixTime,
+    ) {
+        let rate = |known: &ClientState| known.rate(Transport::Tcp).or(known.rate(Transport::Quic));
         let rtt = known.rtt(Transport::Tcp).or(known.rtt(Transport::Quic));
         if let (Some((ln, _)), Some(rtt)) = (rate(known), rtt) {
             let (sent, lost) = known.packets();
@@ -59,7 +65,7 @@ impl Selector {
         client: &Client,
         host: &Host,
         transport: Transport,
-        known: &Known,
+        known: &ClientState,
         rate3: f64,
         now: UnixTime,
     ) {
@@ -80,11 +86,11 @@ impl Selector {
         &self,
         client: &Client,
         host: &Host,
-        moment: &Moment,
-        known: &Known,
+        moment: &DecisionRequest,
+        known: &ClientState,
         page: &Page,
     ) -> Option<Alarm> {
-        let Moment { now, transport, .. } = *moment;
+        let DecisionRequest { now, transport, .. } = *moment;
         let bytes = page.first.as_bytes().saturating_add(page.rest.as_bytes());
         let cold = page.start != Start::Warm;
         let mut mix = host.mix.lock().unwrap_or_else(PoisonError::into_inner);
@@ -101,7 +107,7 @@ impl Selector {
             .change(client, now, |known| known.add_residual(transport, off));
         let http3 = transport == Transport::Quic;
         let mut state = self.classes.state(client.class());
-        state.watch.add(http3, off);
+        state.cusum.add(http3, off);
         if known.is_held() {
             let share = holdout::share(self.visits().of_last_week());
             // Who was assigned, and not who came: blocked UDP is a cost of offering, too.
@@ -118,7 +124,13 @@ impl Selector {
 
     /// Seconds that the page is predicted to take by the class's limit: by the client's own rate, a path that
     /// throttles QUIC would explain itself away.
-    fn expected(&self, client: &Client, moment: &Moment, known: &Known, page: &Page) -> f64 {
+    fn expected(
+        &self,
+        client: &Client,
+        moment: &DecisionRequest,
+        known: &ClientState,
+        page: &Page,
+    ) -> f64 {
         let mix = Mix::default();
         let has_rate = known
             .rate(Transport::Tcp)
@@ -126,7 +138,9 @@ impl Selector {
             .is_some();
         let context = self.context(client, &mix, moment, Some(known), has_rate);
         let path = path(&context, context.limit, false);
-        let times = self.surface.times(&terms(&context, &path), &exchange(page));
+        let times = self
+            .surface
+            .times(&path_properties(&context, &path), &exchange(page));
         match moment.transport {
             Transport::Tcp => times.h2,
             Transport::Quic => times.h3,
@@ -134,7 +148,7 @@ impl Selector {
     }
 }
 
-fn count(known: &mut Known, seen: &Observation, rate: Option<Rate>) {
+fn count(known: &mut ClientState, seen: &Observation, rate: Option<Rate>) {
     if let Some(rtt) = seen.min_rtt {
         known.add_rtt(seen.transport, rtt);
     }

@@ -69,8 +69,8 @@ fn advertised(decision: &Decision) -> Option<u64> {
     }
 }
 
-fn over(transport: Transport, now: UnixTime) -> Moment {
-    Moment::new(now, transport)
+fn over(transport: Transport, now: UnixTime) -> DecisionRequest {
+    DecisionRequest::new(now, transport)
 }
 
 /// A client whose path is short and fast, of which Firefox takes little over QUIC.
@@ -97,7 +97,7 @@ fn an_operators_h2_clears_and_h3_lives_long_over_both_transports() {
 #[test]
 fn firefox_is_told_after_the_page_where_that_can_be_and_has_no_offer_yet() {
     let model = "threshold:rtt=0ms,loss=1%";
-    let moment = Moment {
+    let moment = DecisionRequest {
         min_rtt: Some(Duration::from_millis(20)),
         can_tell_later: true,
         ..over(Transport::Tcp, NOW)
@@ -118,7 +118,7 @@ fn firefox_is_told_after_the_page_where_that_can_be_and_has_no_offer_yet() {
     let connected = || selector.connected(&client, Transport::Tcp, NOW);
     assert_eq!(decide(moment), None);
     assert!(!connected(), "what was not said is no offer");
-    let at_the_end = Moment {
+    let at_the_end = DecisionRequest {
         can_tell_later: false,
         ..moment
     };
@@ -160,7 +160,7 @@ fn a_lossy_path_without_delay_is_told_http3_after_one_visit_and_a_clean_one_is_n
             let client = client("altway-linux", 1);
             selector.connected(&client, Transport::Tcp, NOW);
             selector.observe(&client, &host, &megabyte(mbit, lost), NOW);
-            let moment = Moment {
+            let moment = DecisionRequest {
                 min_rtt: Some(Duration::from_micros(300)),
                 ..over(Transport::Tcp, NOW + Duration::from_secs(10))
             };
@@ -177,7 +177,7 @@ fn a_lossy_path_without_delay_is_told_http3_after_one_visit_and_a_clean_one_is_n
 fn an_offer_lives_a_month_whether_a_rate_is_known_or_not() {
     let selector = selector("learned");
     let client = client("chromium-linux", 1);
-    let moment = Moment {
+    let moment = DecisionRequest {
         min_rtt: Some(Duration::from_millis(60)),
         ..over(Transport::Tcp, NOW)
     };
@@ -194,7 +194,7 @@ fn an_offer_lives_a_month_whether_a_rate_is_known_or_not() {
 
 #[test]
 fn curl_is_offered_http3_for_a_day() {
-    let moment = Moment {
+    let moment = DecisionRequest {
         min_rtt: Some(Duration::from_millis(60)),
         ..over(Transport::Tcp, NOW)
     };
@@ -235,14 +235,14 @@ fn a_session_is_broken_off_only_where_much_is_left_and_http3_is_slower_by_a_quar
     }
     let decide = |expected: u64| {
         let expected = Some(DataSize::from_bytes(expected));
-        let moment = Moment {
+        let moment = DecisionRequest {
             expected,
             ..over(Transport::Quic, NOW)
         };
         selector.preview(&client, &downloads, &moment)
     };
     // 900 Mbit/s and 1 ms: twenty round trips are 2.25 MB.
-    assert!(decide(0).prediction.unwrap().difference > BREAK_OFF);
+    assert!(decide(0).prediction.unwrap().difference > END_SESSION_COST);
     assert_eq!(advertised(&decide(2_200_000)), Some(600));
     assert_eq!(decide(2_300_000).alt_svc, AltSvc::Clear);
 }
@@ -256,7 +256,7 @@ fn a_large_first_response_measures_an_unknown_path_before_anything_is_said() {
         selector.decide(
             &client,
             &host(),
-            &Moment {
+            &DecisionRequest {
                 first_response,
                 ..over(Transport::Tcp, NOW)
             },
@@ -312,7 +312,7 @@ fn load_raises_the_margin() {
     let selector = selector("learned");
     let client = client("chromium-linux", 1);
     let margin = |load| {
-        let moment = Moment {
+        let moment = DecisionRequest {
             load,
             ..over(Transport::Tcp, NOW)
         };
@@ -338,7 +338,7 @@ fn load_raises_the_margin() {
 fn a_client_whose_udp_is_blocked_is_not_offered_http3_but_in_one_week_of_fifty() {
     let selector = with("learned", |config| config.learn_after = u64::MAX);
     let client = client("chromium-linux", 1);
-    let moment = |now| Moment {
+    let moment = |now| DecisionRequest {
         min_rtt: Some(Duration::from_millis(60)),
         ..over(Transport::Tcp, now)
     };
@@ -414,7 +414,7 @@ fn the_held_get_what_their_coin_says_and_the_others_have_nearly_certain_offers()
         let [high, low] = number.to_be_bytes();
         let class = "chromium-linux".parse().unwrap();
         let client = Client::new(&SECRET, Ipv4Addr::new(10, high, low, 1).into(), class);
-        let moment = Moment {
+        let moment = DecisionRequest {
             min_rtt: Some(Duration::from_millis(9)),
             ..over(Transport::Tcp, NOW)
         };
@@ -450,7 +450,7 @@ mod models {
             ..Observation::new(Transport::Tcp)
         };
         selector.observe(&client, &host(), &seen, NOW);
-        let moment = Moment {
+        let moment = DecisionRequest {
             min_rtt: Some(rtt),
             ..over(Transport::Tcp, NOW)
         };
@@ -492,7 +492,7 @@ mod models {
             (first.offer, first.reason),
             (Offer::Http3, Reason::UnknownPath)
         );
-        let moment = Moment {
+        let moment = DecisionRequest {
             min_rtt: Some(Duration::from_millis(1)),
             ..over(Transport::Tcp, NOW)
         };

@@ -1,7 +1,9 @@
 //! Snapshots: the same state again, and nothing from hostile bytes.
 
 use super::*;
-use crate::{Bulk, Client, Config, Host, ModelKind, Moment, Observation, Page, Start, Transport};
+use crate::{
+    Bulk, Client, Config, DecisionRequest, Host, ModelKind, Observation, Page, Start, Transport,
+};
 use altway_units::{Bandwidth, DataSize};
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
@@ -52,7 +54,7 @@ fn fed() -> Selector {
                 ..Observation::new(transport)
             };
             selector.observe(&client, &host, &seen, NOW);
-            let _ = selector.decide(&client, &host, &Moment::new(NOW, transport));
+            let _ = selector.decide(&client, &host, &DecisionRequest::new(NOW, transport));
         }
     }
     selector
@@ -66,7 +68,7 @@ fn a_snapshot_is_the_same_after_a_round_trip_and_decides_the_same() {
     assert!(after.snapshot(NOW) == bytes, "other bytes");
     let host = Host::new("a");
     for number in 0..100 {
-        let moment = Moment::new(NOW, Transport::Tcp);
+        let moment = DecisionRequest::new(NOW, Transport::Tcp);
         let decide =
             |selector: &Selector| selector.preview(&client(selector, number), &host, &moment);
         assert_eq!(decide(&before), decide(&after));
@@ -111,7 +113,7 @@ fn after_a_restart_with_another_congestion_control_no_rate_of_the_former_is_gone
         after
     };
     let host = Host::new("a");
-    let moment = Moment::new(NOW, Transport::Tcp);
+    let moment = DecisionRequest::new(NOW, Transport::Tcp);
     for (congestion, kept) in [([rate, loss], [false, true]), ([loss, rate], [true, false])] {
         let after = after(congestion);
         let found = after.explain(&client(&after, 40), &host, &moment);
@@ -129,9 +131,9 @@ fn after_a_restart_with_another_congestion_control_no_rate_of_the_former_is_gone
 fn a_connection_says_itself_which_congestion_control_it_has() {
     let selector = fed();
     let (whom, host) = (client(&selector, 40), Host::new("a"));
-    let under = |congestion| Moment {
+    let under = |congestion| DecisionRequest {
         congestion: Some(congestion),
-        ..Moment::new(NOW, Transport::Tcp)
+        ..DecisionRequest::new(NOW, Transport::Tcp)
     };
     let measured = |congestion| selector.explain(&whom, &host, &under(congestion)).measured[0];
     assert!(measured(Congestion::LossBased).is_some());
@@ -189,7 +191,7 @@ proptest! {
         let after = selector(1);
         let _ = after.restore(&sealed(&before, &body), NOW);
         for number in 0..100 {
-            let moment = Moment::new(NOW, Transport::Quic);
+            let moment = DecisionRequest::new(NOW, Transport::Quic);
             let decision = after.decide(&client(&after, number), &Host::new("a"), &moment);
             prop_assert!(decision.prediction.unwrap().difference.is_finite());
         }

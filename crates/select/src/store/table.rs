@@ -9,8 +9,8 @@ const WINDOW: usize = 16;
 
 /// The ninth byte: the class in six bits, the place is taken, and it was asked for.
 const CLASS: u8 = 0x3f;
-const TAKEN: u8 = 0x40;
-const ASKED: u8 = 0x80;
+const OCCUPIED: u8 = 0x40;
+const REFERENCED: u8 = 0x80;
 
 /// At most as many entries as places, of `N` bytes each. Memory is touched as entries come.
 #[derive(Debug, Clone)]
@@ -53,7 +53,7 @@ impl<const N: usize> Table<N> {
         is_forgotten: impl Fn(&[u8; N]) -> bool,
     ) -> &mut [u8; N] {
         if let Some(place) = self.find(hash, class) {
-            self.places[place][8] |= ASKED;
+            self.places[place][8] |= REFERENCED;
             return &mut self.places[place];
         }
         let place = self.free(hash, class, is_forgotten);
@@ -61,7 +61,7 @@ impl<const N: usize> Table<N> {
         let entry = &mut self.places[place];
         *entry = [0; N];
         entry[..8].copy_from_slice(&hash.to_le_bytes());
-        entry[8] = TAKEN | class & CLASS;
+        entry[8] = OCCUPIED | class & CLASS;
         entry
     }
 
@@ -69,7 +69,7 @@ impl<const N: usize> Table<N> {
     pub(crate) fn restore(&mut self, entry: &[u8; N]) -> &mut [u8; N] {
         let (hash, class) = Self::name(entry);
         let place = self.entry(hash, class, |_| false);
-        place[8] |= entry[8] & ASKED;
+        place[8] |= entry[8] & REFERENCED;
         place
     }
 
@@ -119,17 +119,17 @@ impl<const N: usize> Table<N> {
         for step in 0..WINDOW {
             let place = window[self.hand.wrapping_add(step) % WINDOW];
             let tag = &mut self.places[place][8];
-            if *tag & ASKED == 0 {
+            if *tag & REFERENCED == 0 {
                 return place;
             }
-            *tag &= !ASKED;
+            *tag &= !REFERENCED;
         }
         window[self.hand % WINDOW]
     }
 }
 
 fn is_taken<const N: usize>(entry: &[u8; N]) -> bool {
-    entry[8] & TAKEN != 0
+    entry[8] & OCCUPIED != 0
 }
 
 #[cfg(test)]

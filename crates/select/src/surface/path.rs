@@ -1,6 +1,6 @@
-//! Terms and exchanges from what a person says of them: for maps, tables and fits.
+//! Properties and exchanges from what a person says of them: for maps, tables and fits.
 
-use super::{Congestion, Exchange, Surface, Terms};
+use super::{Congestion, Exchange, PathProperties, Surface};
 use crate::ClientClass;
 use crate::classes::prior;
 use crate::limit::join;
@@ -16,18 +16,18 @@ impl Surface {
         prior(self, class).0
     }
 
-    /// Terms of a path that carries `rate` bit/s to a client of `class`, with a round trip of `rtt` seconds and a
+    /// Properties of a path that carries `rate` bit/s to a client of `class`, with a round trip of `rtt` seconds and a
     /// share `loss` of packets lost; congestion control of TCP and of QUIC.
     #[must_use]
-    pub fn terms(
+    pub fn path_properties(
         &self,
         class: ClientClass,
         rate: f64,
         rtt: f64,
         loss: f64,
         [congestion2, congestion3]: [Congestion; 2],
-    ) -> Terms {
-        Terms {
+    ) -> PathProperties {
+        PathProperties {
             rate2: rate,
             rate3: join(rate, self.expected_limit(class)),
             rtt,
@@ -96,8 +96,12 @@ mod tests {
     fn the_limit_is_in_the_rate_over_quic_alone() {
         let class = "chromium-linux".parse().unwrap();
         let both = [Congestion::LossBased; 2];
-        let terms = Surface::embedded().terms(class, 1e9, 0.01, 0.0, both);
-        assert_eq!(terms.rate2, 1e9);
-        assert!((600e6..735e6).contains(&terms.rate3), "{}", terms.rate3);
+        let path_properties = Surface::embedded().path_properties(class, 1e9, 0.01, 0.0, both);
+        assert_eq!(path_properties.rate2, 1e9);
+        assert!(
+            (600e6..735e6).contains(&path_properties.rate3),
+            "{}",
+            path_properties.rate3
+        );
     }
 }

@@ -4,7 +4,7 @@
 //! the path: the rate that its loss permits, and the rounds that slow start takes to fill it. The results are the
 //! same to the last bit as those of the plain formulas in `reference`.
 
-use super::{Congestion, Exchange, Surface, Terms, Times};
+use super::{Congestion, Exchange, PathProperties, Surface, Times};
 use std::cell::Cell;
 
 /// Bytes of payload in a full packet.
@@ -70,19 +70,23 @@ struct Transfer {
 
 impl<'a> Predictor<'a> {
     /// Whatever the terms: what is out of range, or no number, counts as the nearest that is within.
-    pub(crate) fn new(surface: &'a Surface, terms: &Terms) -> Self {
-        let (rate2, rate3) = (within(terms.rate2, RATES), within(terms.rate3, RATES));
-        let rtt = within(terms.rtt, RTTS);
-        let loss = within(terms.loss, (0.0, 0.4));
-        let by_loss = [terms.congestion2, terms.congestion3].contains(&Congestion::LossBased);
+    pub(crate) fn new(surface: &'a Surface, path_properties: &PathProperties) -> Self {
+        let (rate2, rate3) = (
+            within(path_properties.rate2, RATES),
+            within(path_properties.rate3, RATES),
+        );
+        let rtt = within(path_properties.rtt, RTTS);
+        let loss = within(path_properties.loss, (0.0, 0.4));
+        let by_loss = [path_properties.congestion2, path_properties.congestion3]
+            .contains(&Congestion::LossBased);
         let lossy = by_loss.then(|| {
             let limited = loss_limited(surface.loss.numerator, loss, rtt);
             Pipe::new(soft_min(rate2, limited, surface.loss.softness), rtt)
         });
         Self {
             surface,
-            congestion2: terms.congestion2,
-            congestion3: terms.congestion3,
+            congestion2: path_properties.congestion2,
+            congestion3: path_properties.congestion3,
             rtt,
             loss,
             resent: 1.0 / (1.0 - loss),
@@ -96,7 +100,7 @@ impl<'a> Predictor<'a> {
 
     /// Predicts how long an exchange takes.
     pub(crate) fn times(&self, exchange: &Exchange) -> Times {
-        let exchange = exchange.tamed();
+        let exchange = exchange.bounded();
         let transfers = self.transfers(&exchange);
         let clean = self.whole(exchange.setup2, transfers.tcp);
         let clean3 = self.whole(exchange.setup3, transfers.quic) + self.opening(&exchange);
@@ -301,7 +305,7 @@ pub(super) fn soft_min(a: f64, b: f64, exponent: f64) -> f64 {
 }
 
 impl Exchange {
-    fn tamed(&self) -> Self {
+    fn bounded(&self) -> Self {
         Self {
             document: within(self.document, (1.0, 1e13)),
             objects: within(self.objects, (0.0, 1e13)),

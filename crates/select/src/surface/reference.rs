@@ -1,16 +1,20 @@
 //! The times of an exchange by the plain formulas, step by step: what the predictor must give to the last bit.
 
 use super::predictor::{INITIAL_WINDOW, MIN_RTO, ROUND, SEGMENT};
-use super::{Congestion, Exchange, Surface, Terms, Times};
+use super::{Congestion, Exchange, PathProperties, Surface, Times};
 
 /// The times that [`Surface::times`] gives.
-pub(crate) fn times(surface: &Surface, terms: &Terms, exchange: &Exchange) -> Times {
-    let terms = Terms {
-        rate2: within(terms.rate2, 1e4, 1e11),
-        rate3: within(terms.rate3, 1e4, 1e11),
-        rtt: within(terms.rtt, 1e-5, 10.0),
-        loss: within(terms.loss, 0.0, 0.4),
-        ..*terms
+pub(crate) fn times(
+    surface: &Surface,
+    path_properties: &PathProperties,
+    exchange: &Exchange,
+) -> Times {
+    let path_properties = PathProperties {
+        rate2: within(path_properties.rate2, 1e4, 1e11),
+        rate3: within(path_properties.rate3, 1e4, 1e11),
+        rtt: within(path_properties.rtt, 1e-5, 10.0),
+        loss: within(path_properties.loss, 0.0, 0.4),
+        ..*path_properties
     };
     let exchange = Exchange {
         document: within(exchange.document, 1.0, 1e13),
@@ -20,29 +24,39 @@ pub(crate) fn times(surface: &Surface, terms: &Terms, exchange: &Exchange) -> Ti
         setup3: within(exchange.setup3, 0.0, 10.0),
     };
     let (lead, quic) = (&surface.lead, &surface.quic);
-    let clean = undisturbed(terms.rate2, terms.rtt, &exchange, exchange.setup2);
-    let disturbed = disturbed(surface, &terms, &exchange, clean);
+    let clean = undisturbed(
+        path_properties.rate2,
+        path_properties.rtt,
+        &exchange,
+        exchange.setup2,
+    );
+    let disturbed = disturbed(surface, &path_properties, &exchange, clean);
     let slowdown = disturbed / clean;
     let many = if exchange.many { lead.objects } else { 0.0 };
-    let lead = (lead.base + lead.growth * terms.loss.min(0.06))
+    let lead = (lead.base + lead.growth * path_properties.loss.min(0.06))
         * (1.0 - (-lead.pace * slowdown.ln()).exp())
         * (1.0 + many);
-    let resent = 1.0 / (1.0 - terms.loss);
-    let h2 = match terms.congestion2 {
+    let resent = 1.0 / (1.0 - path_properties.loss);
+    let h2 = match path_properties.congestion2 {
         Congestion::LossBased => disturbed,
         Congestion::RateBased => clean * resent,
     };
     let opening = if exchange.setup2 > 0.0 || exchange.setup3 > 0.0 {
-        quic.handshake_bytes * 8.0 / terms.rate2 + quic.handshake_seconds
+        quic.handshake_bytes * 8.0 / path_properties.rate2 + quic.handshake_seconds
     } else {
         quic.request_seconds
     };
-    let clean3 = undisturbed(terms.rate3, terms.rtt, &exchange, exchange.setup3) + opening;
-    let h3 = match terms.congestion3 {
+    let clean3 = undisturbed(
+        path_properties.rate3,
+        path_properties.rtt,
+        &exchange,
+        exchange.setup3,
+    ) + opening;
+    let h3 = match path_properties.congestion3 {
         Congestion::LossBased => clean3 * slowdown * (-lead).exp(),
         Congestion::RateBased => clean3 * resent,
     };
-    let waiting = (exchange.document + exchange.objects) * 8.0 / terms.rate3 / clean3;
+    let waiting = (exchange.document + exchange.objects) * 8.0 / path_properties.rate3 / clean3;
     Times { h2, h3, waiting }
 }
 
@@ -54,21 +68,26 @@ fn within(value: f64, low: f64, high: f64) -> f64 {
     }
 }
 
-fn disturbed(surface: &Surface, terms: &Terms, exchange: &Exchange, clean: f64) -> f64 {
+fn disturbed(
+    surface: &Surface,
+    path_properties: &PathProperties,
+    exchange: &Exchange,
+    clean: f64,
+) -> f64 {
     let packets = (exchange.document + exchange.objects) / SEGMENT;
-    let seen = 1.0 - (-packets * terms.loss).exp();
-    let permitted = permitted(surface, terms);
+    let seen = 1.0 - (-packets * path_properties.loss).exp();
+    let permitted = permitted(surface, path_properties);
     let softness = surface.loss.softness;
-    let low = terms.rate2.min(permitted);
-    let high = terms.rate2.max(permitted);
+    let low = path_properties.rate2.min(permitted);
+    let high = path_properties.rate2.max(permitted);
     let limited = low * (1.0 + (low / high).powf(softness)).powf(-1.0 / softness);
-    let slow = undisturbed(limited, terms.rtt, exchange, exchange.setup2);
+    let slow = undisturbed(limited, path_properties.rtt, exchange, exchange.setup2);
     (clean * (1.0 - seen) + slow * seen).max(clean)
 }
 
-fn permitted(surface: &Surface, terms: &Terms) -> f64 {
-    let loss = terms.loss.max(1e-7);
-    let rtt = terms.rtt + 0.0004;
+fn permitted(surface: &Surface, path_properties: &PathProperties) -> f64 {
+    let loss = path_properties.loss.max(1e-7);
+    let rtt = path_properties.rtt + 0.0004;
     let recovered = rtt * (2.0 * loss / 3.0).sqrt() / surface.loss.numerator;
     let timed_out = (2.0 * rtt).max(MIN_RTO)
         * (3.0 * (3.0 * loss / 8.0).sqrt()).min(1.0)

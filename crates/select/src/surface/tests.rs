@@ -12,8 +12,8 @@ const LARGE: Exchange = Exchange {
     setup3: 1.0,
 };
 
-fn terms(rate: f64, rtt: f64, loss: f64, limit: f64) -> Terms {
-    Terms {
+fn path_properties(rate: f64, rtt: f64, loss: f64, limit: f64) -> PathProperties {
+    PathProperties {
         rate2: rate,
         rate3: join(rate, limit),
         rtt,
@@ -25,8 +25,8 @@ fn terms(rate: f64, rtt: f64, loss: f64, limit: f64) -> Terms {
 
 /// Percent by which 10 MB take longer over HTTP/3 with a limit of 735 Mbit/s.
 fn chromium(mbit: f64, one_way_ms: f64) -> f64 {
-    let terms = terms(mbit * 1e6, 2e-3 * one_way_ms, 1e-6, 735e6);
-    let times = Surface::embedded().times(&terms, &LARGE);
+    let path_properties = path_properties(mbit * 1e6, 2e-3 * one_way_ms, 1e-6, 735e6);
+    let times = Surface::embedded().times(&path_properties, &LARGE);
     100.0 * (times.h3 / times.h2 - 1.0)
 }
 
@@ -50,12 +50,12 @@ fn the_congestion_control_of_each_transport_decides_on_lossy_paths() {
         ..LARGE
     };
     let times = |congestion2, congestion3| {
-        let terms = Terms {
+        let path_properties = PathProperties {
             congestion2,
             congestion3,
-            ..terms(50e6, 0.02, 0.02, 735e6)
+            ..path_properties(50e6, 0.02, 0.02, 735e6)
         };
-        Surface::embedded().times(&terms, &page)
+        Surface::embedded().times(&path_properties, &page)
     };
     let (cubic, bbr) = (Congestion::LossBased, Congestion::RateBased);
     for (tcp, quic, h2, h3) in [
@@ -94,9 +94,9 @@ proptest! {
         let [congestion2, congestion3] = by_rate.map(|by_rate| {
             if by_rate { Congestion::RateBased } else { Congestion::LossBased }
         });
-        let terms = Terms { rate2, rate3, rtt, loss, congestion2, congestion3 };
+        let path_properties = PathProperties { rate2, rate3, rtt, loss, congestion2, congestion3 };
         let exchange = Exchange { document, objects, many, setup2, setup3 };
-        let times = Surface::embedded().times(&terms, &exchange);
+        let times = Surface::embedded().times(&path_properties, &exchange);
         prop_assert!(times.h2 > 0.0 && times.h2.is_finite(), "{times:?}");
         prop_assert!(times.h3 > 0.0 && times.h3.is_finite() && times.difference().is_finite());
     }
@@ -106,8 +106,8 @@ proptest! {
         rate in 1e6..2e9f64, rtt in 1e-4..0.5f64, loss in 0.0..0.1f64, limit in 1e6..6e9f64,
     ) {
         let surface = Surface::embedded();
-        let slow = surface.times(&terms(rate, rtt, loss, limit), &LARGE);
-        let fast = surface.times(&terms(rate, rtt, loss, limit * 1.3), &LARGE);
+        let slow = surface.times(&path_properties(rate, rtt, loss, limit), &LARGE);
+        let fast = surface.times(&path_properties(rate, rtt, loss, limit * 1.3), &LARGE);
         prop_assert!(fast.h3 <= slow.h3 * (1.0 + 1e-12));
         prop_assert_eq!(fast.h2, slow.h2);
     }
@@ -144,14 +144,14 @@ proptest! {
         let [congestion2, congestion3] = by_rate.map(|by_rate| {
             if by_rate { Congestion::RateBased } else { Congestion::LossBased }
         });
-        let terms = Terms { rate2: rates[0], rate3: rates[1], rtt, loss, congestion2, congestion3 };
+        let path_properties = PathProperties { rate2: rates[0], rate3: rates[1], rtt, loss, congestion2, congestion3 };
         let surface = Surface::embedded();
-        let predictor = Predictor::new(surface, &terms);
+        let predictor = Predictor::new(surface, &path_properties);
         for (document, objects, many, setup2, setup3) in exchanges {
             let exchange = Exchange { document, objects, many, setup2, setup3 };
             let open = Exchange { setup2: 0.0, setup3: 0.0, ..exchange };
             for exchange in [exchange, open] {
-                let plain = reference::times(surface, &terms, &exchange);
+                let plain = reference::times(surface, &path_properties, &exchange);
                 let bits = |it: Times| [it.h2, it.h3, it.waiting].map(f64::to_bits);
                 prop_assert_eq!(bits(predictor.times(&exchange)), bits(plain), "{:?}", exchange);
             }

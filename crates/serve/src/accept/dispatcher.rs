@@ -55,12 +55,12 @@ impl Dispatcher {
 
     async fn until_stopped(self, stop: StopSignal) -> io::Result<()> {
         let listener = altway_socket::watch(self.listener.into(), Interest::READABLE)?;
-        let mut intake = stop.intake();
+        let mut accept_permit = stop.accept_permit();
         while !stop.is_requested() {
-            let open = intake.is_open();
+            let open = accept_permit.is_open();
             tokio::select! {
-                () = hand_out(&listener, &self.queues), if open => {}
-                () = intake.changed() => {}
+                () = dispatch_connections(&listener, &self.queues), if open => {}
+                () = accept_permit.changed() => {}
             }
         }
         // Before the queues end: nobody is accepted whom no worker would take.
@@ -72,7 +72,7 @@ impl Dispatcher {
 
 /// Never ends. A connection is accepted only when there is room for it: without, the kernel's queue
 /// holds it.
-async fn hand_out(listener: &AsyncFd<OwnedFd>, queues: &[Sender<Accepted>]) {
+async fn dispatch_connections(listener: &AsyncFd<OwnedFd>, queues: &[Sender<Accepted>]) {
     let mut next = 0;
     loop {
         let (worker, room) = room(queues, next).await;

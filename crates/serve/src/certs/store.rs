@@ -1,7 +1,7 @@
 //! The directory that holds the authority and the leaf.
 
-mod given;
 mod rsa_chain;
+mod supplied_chain;
 
 use super::names::Names;
 use crate::{Error, Identity};
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use time::{Duration, OffsetDateTime};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-pub use given::Given;
+pub use supplied_chain::SuppliedChain;
 
 const AUTHORITY: &str = "ca.pem";
 const AUTHORITY_KEY: &str = "ca.key";

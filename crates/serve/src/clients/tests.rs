@@ -36,12 +36,12 @@ fn client(number: u32) -> IpAddr {
 }
 
 impl Bench {
-    fn admit(&self, number: u32) -> Option<Rc<Admitted>> {
+    fn admit(&self, number: u32) -> Option<Rc<AdmittedConnection>> {
         let address = client(number);
         self.clients.admit(address, Transport::Tcp, self.now)
     }
 
-    fn idle(&self, number: u32) -> Rc<Admitted> {
+    fn idle(&self, number: u32) -> Rc<AdmittedConnection> {
         let admitted = self.admit(number).expect("there is room");
         admitted.handshake_done();
         admitted
@@ -320,7 +320,7 @@ proptest! {
             limits.max_handshakes = 6;
             limits.max_handshakes_per_client = Some(3);
         });
-        let mut held: Vec<Rc<Admitted>> = Vec::new();
+        let mut held: Vec<Rc<AdmittedConnection>> = Vec::new();
         for step in steps {
             let pick = |i: usize| (!held.is_empty()).then(|| &held[i % held.len()]);
             match step {
@@ -396,10 +396,13 @@ fn a_client_that_comes_again_is_remembered_as_long_as_its_rate_counts() {
 #[test]
 fn however_many_clients_come_and_go_the_memory_of_their_rates_is_bounded() {
     let bench = bench(|limits| limits.requests_per_prefix = Some("1/h".parse().unwrap()));
-    for number in 0..=MAX_DEPARTED as u32 {
+    for number in 0..=MAX_IDLE_PREFIXES as u32 {
         bench.idle(number).request(bench.now).unwrap();
     }
-    assert_eq!(bench.clients.0.table.borrow().departed.len(), MAX_DEPARTED);
+    assert_eq!(
+        bench.clients.0.table.borrow().departed.len(),
+        MAX_IDLE_PREFIXES
+    );
     assert!(bench.idle(0).request(bench.now).is_ok(), "forgotten");
     assert!(bench.idle(7).request(bench.now).is_err());
     bench.assert_empty();

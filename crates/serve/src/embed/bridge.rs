@@ -7,10 +7,10 @@
 mod body;
 
 use crate::RequestBody;
-use crate::embed::Circumstances;
+use crate::embed::RequestContext;
 use crate::request::body::Body;
-use crate::request::contained::{Contained, contain};
 use crate::request::handler::{BoxError, Handler, Pending, PerThread, answer};
+use crate::request::panic_guard::{PanicGuard, catch_panic};
 use http::{Request, Response};
 use std::fmt;
 use std::future::ready;
@@ -52,14 +52,14 @@ where
     fn call(
         &self,
         mut request: Request<RequestBody>,
-        circumstances: Circumstances,
+        request_context: RequestContext,
     ) -> Pending<Result<Response<Body>, BoxError>> {
-        circumstances.put_into(&mut request);
+        request_context.put_into(&mut request);
         let Some(runtime) = self.runtime.get() else {
             return Box::pin(ready(Err("the program's runtime is not there".into())));
         };
-        let service = match contain(|| self.service.get()) {
-            Ok(service) => Contained::new(service),
+        let service = match catch_panic(|| self.service.get()) {
+            Ok(service) => PanicGuard::new(service),
             Err(panic) => return Box::pin(ready(Err(panic))),
         };
         let (head, answered) = oneshot::channel();

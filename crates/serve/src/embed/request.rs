@@ -11,7 +11,7 @@ use http::{HeaderValue, Request};
 /// extensions, and a [`Responder`](crate::Responder) is given beside it.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Circumstances {
+pub struct RequestContext {
     /// The client.
     pub peer: Peer,
     /// Sends 103 responses ahead of the response.
@@ -24,7 +24,7 @@ pub struct Circumstances {
     pub is_early: bool,
 }
 
-impl Circumstances {
+impl RequestContext {
     /// Returns the circumstances of a request of `peer`, which is given Host where only `:authority` names it; and the hints that will be
     /// sent.
     ///
@@ -43,14 +43,14 @@ impl Circumstances {
             request.headers_mut().insert(HOST, host);
         }
         let (early_hints, hints) = EarlyHints::new(request.version());
-        let circumstances = Self {
+        let request_context = Self {
             peer,
             early_hints,
             upgrade: None,
             certificate,
             is_early: request.extensions().get::<EarlyData>().is_some(),
         };
-        (circumstances, hints)
+        (request_context, hints)
     }
 
     /// Puts them into the request's extensions, which has [`EarlyData`] there already.
@@ -90,8 +90,8 @@ mod tests {
             local: None,
             is_secure: true,
         };
-        let (circumstances, _) = Circumstances::of(&mut request, peer, None);
-        circumstances.put_into(&mut request);
+        let (request_context, _) = RequestContext::of(&mut request, peer, None);
+        request_context.put_into(&mut request);
         assert!(request.extensions().get::<Peer>().is_some());
         let host = request.headers().get(HOST)?;
         Some(host.to_str().unwrap().to_owned())

@@ -1,7 +1,7 @@
 //! Work on files that takes more than a moment: listing a large folder, compressing. It is done on a thread
 //! of its own, so that no connection's thread stalls for it.
 
-use crate::request::contained::contain;
+use crate::request::panic_guard::catch_panic;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -57,14 +57,14 @@ impl Background {
 fn start() -> Result<SyncSender<Job>, Busy> {
     let (sender, jobs) = sync_channel(QUEUE);
     let thread = thread::Builder::new().name("files".into());
-    let started = thread.spawn(move || work_off(&jobs));
+    let started = thread.spawn(move || run_jobs(&jobs));
     started.map(|_| sender).map_err(|_| Busy)
 }
 
-fn work_off(jobs: &Receiver<Job>) {
+fn run_jobs(jobs: &Receiver<Job>) {
     while let Ok(job) = jobs.recv() {
         // The hook has reported a panic; whoever waits for the result sees that there is none.
-        let _ = contain(job);
+        let _ = catch_panic(job);
     }
 }
 

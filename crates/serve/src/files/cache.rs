@@ -1,21 +1,21 @@
 //! The files that one worker keeps because it serves them often, over every protocol: their heads, made once, and their
 //! bytes.
 //!
-//! An entry is believed for [`FRESH`]; then the file is looked up again, and the entry stays if the
-//! file has not changed. It goes when nobody has asked for it for [`IDLE`], so that deleted files give
+//! An entry is believed for [`REVALIDATION_INTERVAL`]; then the file is looked up again, and the entry stays if the
+//! file has not changed. It goes when nobody has asked for it for [`IDLE_ENTRY_LIFETIME`], so that deleted files give
 //! their space back, and sooner when its folder is served no more, so that sites that were replaced do. Large files are kept in chunks, so that a part of one costs no more than
 //! that part. What was used longest ago goes first.
 //!
 //! Entries go by the folder and the name of the file in it: however a request spells it, there is one.
 
-use super::coding::{Accepted, ContentCoding};
+use super::coding::{AcceptedCodings, ContentCoding};
 use super::memory::SharedMemory;
-use super::path::{self, Asked, plain_name};
+use super::path::{self, RequestedFile, plain_name};
 use super::shared::{FileRange, OpenFile, Version};
 use super::validators::Traits;
 use super::variants::Variants;
 use super::{Files, Reading};
-use crate::files::open::{Opened, Refusal};
+use crate::files::open::{OpenedFile, Refusal};
 use crate::request::fields::Offered;
 use altway_http2::{FieldBlock, Indexing};
 use altway_select::UnixTime;
@@ -33,24 +33,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Time for which a change of a file may go unseen.
-const FRESH: Duration = Duration::from_secs(1);
+const REVALIDATION_INTERVAL: Duration = Duration::from_secs(1);
 
 /// An entry that nobody has asked for since is dropped, and its file closed.
-const IDLE: Duration = Duration::from_secs(8);
+const IDLE_ENTRY_LIFETIME: Duration = Duration::from_secs(8);
 
 /// Entries of a worker; each has about 2 KiB beside the file's bytes, and as much again for each of its compressed
 /// forms that was asked for, three at most.
 const MAX_ENTRIES: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 
 /// Files up to so many bytes are kept whole with their entry.
-const SMALL: u64 = 16 << 10;
+const MAX_WHOLE_FILE: u64 = 16 << 10;
 
 /// Larger files come in chunks of so many bytes.
-const CHUNK: u64 = 256 << 10;
+const CHUNK_BYTES: u64 = 256 << 10;
 
 /// A piece of a file that is read for one response alone has so many bytes at most: as a DATA frame of
 /// HTTP/2.
-const PIECE: usize = 16 << 10;
+const READ_BYTES: usize = 16 << 10;
 
 /// The number of the open file, and the chunk's place in it.
 type ChunkKey = (u64, u64);
@@ -98,7 +98,7 @@ pub(crate) struct Entry {
 
 /// Time until which an entry is believed, and the folder that it is of.
 #[derive(Clone, Copy)]
-struct Belief {
+struct Freshness {
     until: Instant,
     folder: u64,
 }
@@ -124,10 +124,10 @@ impl Entry {
         self.headers.contains_key(name)
     }
 
-    fn new(files: &Files, opened: &Opened, content: Content, belief: Belief) -> Self {
+    fn new(files: &Files, opened: &OpenedFile, content: Content, freshness: Freshness) -> Self {
         let version = opened.file.version();
         let traits = opened.traits();
-        Self::of(files, (&opened.name, version, traits), content, belief)
+        Self::of(files, (&opened.name, version, traits), content, freshness)
     }
 
     /// A form of the file that is made of it.
@@ -137,14 +137,14 @@ impl Entry {
             ..self.traits
         };
         let file = (&*self.name, self.version, traits);
-        Self::of(files, file, Content::Shared(form), self.belief())
+        Self::of(files, file, Content::Shared(form), self.freshness())
     }
 
     fn of(
         files: &Files,
         (name, version, traits): (&Path, Version, Traits),
         content: Content,
-        belief: Belief,
+        freshness: Freshness,
     ) -> Self {
         let size = match &content {
             Content::Memory(bytes) | Content::Shared(bytes) => bytes.len() as u64,
@@ -162,14 +162,14 @@ impl Entry {
             content,
             headers: fields,
             head: RefCell::new(None),
-            fresh_until: Cell::new(belief.until),
-            folder: belief.folder,
+            fresh_until: Cell::new(freshness.until),
+            folder: freshness.folder,
             served: files.place.shared_number(),
         }
     }
 
-    fn belief(&self) -> Belief {
-        Belief {
+    fn freshness(&self) -> Freshness {
+        Freshness {
             until: self.fresh_until.get(),
             folder: self.folder,
         }
@@ -215,7 +215,7 @@ impl Entry {
     pub(crate) fn whole(&self) -> Option<&Bytes> {
         match &self.content {
             Content::Memory(bytes) => Some(bytes),
-            Content::Shared(bytes) => Some(bytes).filter(|_| self.size <= SMALL),
+            Content::Shared(bytes) => Some(bytes).filter(|_| self.size <= MAX_WHOLE_FILE),
             Content::File(_) => None,
         }
     }
@@ -245,10 +245,10 @@ impl Entry {
     }
 
     fn is_idle(&self, now: Instant) -> bool {
-        self.fresh_until.get() + IDLE <= now
+        self.fresh_until.get() + IDLE_ENTRY_LIFETIME <= now
     }
 
-    fn is_of(&self, opened: &Opened) -> bool {
+    fn is_of(&self, opened: &OpenedFile) -> bool {
         (self.version, self.traits) == (opened.file.version(), opened.traits())
             && self.name == opened.name
     }
@@ -275,7 +275,7 @@ impl FileCache {
         &mut self,
         files: &Files,
         target: &[u8],
-        accepted: impl FnOnce() -> Accepted,
+        accepted: impl FnOnce() -> AcceptedCodings,
         now: Instant,
     ) -> Option<Rc<Entry>> {
         let path = target.split(|byte| *byte == b'?').next().unwrap_or(target);
@@ -314,7 +314,7 @@ impl FileCache {
         &mut self,
         (key, folder): (&[u8], u64),
         files: &Files,
-        asked: Option<Asked>,
+        asked: Option<RequestedFile>,
         path: &[u8],
         now: Instant,
     ) -> Option<Rc<Entry>> {
@@ -364,9 +364,10 @@ impl FileCache {
         let Traits {
             modified, variants, ..
         } = source.traits;
-        let Some(opened) = files
-            .served()
-            .sibling(&source.name, modified, variants, coding)
+        let Some(opened) =
+            files
+                .served()
+                .precompressed_form(&source.name, modified, variants, coding)
         else {
             return Some(source);
         };
@@ -375,7 +376,7 @@ impl FileCache {
             return Some(known);
         }
         let content = self.content(&opened)?;
-        let entry = Rc::new(Entry::new(files, &opened, content, source.belief()));
+        let entry = Rc::new(Entry::new(files, &opened, content, source.freshness()));
         self.open += usize::from(entry.is_open());
         let former = source.coded.borrow_mut()[coding.index()].replace(Rc::clone(&entry));
         self.open -= usize::from(former.is_some_and(|former| former.is_open()));
@@ -395,8 +396,9 @@ impl FileCache {
     pub(crate) fn read(&mut self, range: &FileRange, limit: usize) -> io::Result<Bytes> {
         let limit =
             usize::try_from(range.remaining).map_or(limit, |remaining| remaining.min(limit));
-        let index = range.offset / CHUNK;
-        let within = usize::try_from(range.offset % CHUNK).expect("below the size of a chunk");
+        let index = range.offset / CHUNK_BYTES;
+        let within =
+            usize::try_from(range.offset % CHUNK_BYTES).expect("below the size of a chunk");
         let key = (range.file.number(), index);
         if let Some((_, chunk)) = self.latest.as_ref().filter(|(latest, _)| *latest == key) {
             return Ok(cut(chunk, within, limit));
@@ -406,10 +408,10 @@ impl FileCache {
             self.latest = Some((key, chunk.clone()));
             return Ok(cut);
         }
-        let start = index * CHUNK;
-        let length = usize::try_from(CHUNK.min(range.file.size() - start)).expect("a chunk");
-        if limit < PIECE || !self.make_room(length) {
-            let bytes = range.file.read_at(range.offset, limit.min(PIECE))?;
+        let start = index * CHUNK_BYTES;
+        let length = usize::try_from(CHUNK_BYTES.min(range.file.size() - start)).expect("a chunk");
+        if limit < READ_BYTES || !self.make_room(length) {
+            let bytes = range.file.read_at(range.offset, limit.min(READ_BYTES))?;
             return Ok(bytes.freeze());
         }
         let chunk = self.memory.share(range.file.read_at(start, length)?);
@@ -440,28 +442,28 @@ impl FileCache {
         &mut self,
         files: &Files,
         (key, folder): (&[u8], u64),
-        asked: &Asked,
+        asked: &RequestedFile,
         now: Instant,
     ) -> Option<Rc<Entry>> {
         let opened = self.open(files, asked)?;
         if let Some(entry) = self.entries.get(key)
             && entry.is_of(&opened)
         {
-            entry.fresh_until.set(now + FRESH);
+            entry.fresh_until.set(now + REVALIDATION_INTERVAL);
             return Some(Rc::clone(entry));
         }
         let content = self.content(&opened)?;
-        let belief = Belief {
-            until: now + FRESH,
+        let freshness = Freshness {
+            until: now + REVALIDATION_INTERVAL,
             folder,
         };
-        let entry = Rc::new(Entry::new(files, &opened, content, belief));
+        let entry = Rc::new(Entry::new(files, &opened, content, freshness));
         self.keep(key, Rc::clone(&entry));
         Some(entry)
     }
 
     /// Opens a file; with the descriptors of the cache where the process has no others left.
-    fn open(&mut self, files: &Files, asked: &Asked) -> Option<Opened> {
+    fn open(&mut self, files: &Files, asked: &RequestedFile) -> Option<OpenedFile> {
         let served = files.served();
         match served.look_for(asked, None) {
             Err(Refusal::Status(StatusCode::SERVICE_UNAVAILABLE)) => {
@@ -472,9 +474,9 @@ impl FileCache {
         }
     }
 
-    fn content(&mut self, opened: &Opened) -> Option<Content> {
+    fn content(&mut self, opened: &OpenedFile) -> Option<Content> {
         let size = usize::try_from(opened.size()).ok();
-        match size.filter(|size| *size as u64 <= SMALL && self.make_room(*size)) {
+        match size.filter(|size| *size as u64 <= MAX_WHOLE_FILE && self.make_room(*size)) {
             Some(size) => {
                 let bytes = opened.file.read_at(0, size).ok()?;
                 Some(Content::Memory(self.memory.share(bytes)))
@@ -532,7 +534,7 @@ impl FileCache {
         }
         let number = file.number();
         self.latest.take_if(|((of, _), _)| *of == number);
-        let last = file.size() / CHUNK;
+        let last = file.size() / CHUNK_BYTES;
         if last < self.chunks.len() as u64 {
             for index in 0..=last {
                 self.chunks.pop(&(number, index));

@@ -97,13 +97,13 @@ impl Codings {
 
 /// The weights of Accept-Encoding in thousandths, 0 for what is not acceptable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Accepted {
+pub(crate) struct AcceptedCodings {
     codings: [u16; ContentCoding::ALL.len()],
     /// `None`: acceptable, and nothing is said of how much.
     identity: Option<u16>,
 }
 
-impl Accepted {
+impl AcceptedCodings {
     /// Reads the lines of Accept-Encoding; members that can't be read are passed over. Without any line only
     /// the file as it is is taken: RFC 9110 section 12.5.3 permits any coding then, but who doesn't say so
     /// may not be able to decode it.
@@ -205,7 +205,7 @@ mod tests {
         let mut codings = Codings::NONE;
         available.iter().for_each(|coding| codings.insert(*coding));
         let lines = lines.iter().map(|line| line.as_bytes());
-        Accepted::of(lines).choose(codings, Codings::NONE)
+        AcceptedCodings::of(lines).choose(codings, Codings::NONE)
     }
 
     #[test]
@@ -243,7 +243,8 @@ mod tests {
         let (mut ahead, mut made) = (Codings::NONE, Codings::NONE);
         ahead.insert(ContentCoding::Gzip);
         made.insert(ContentCoding::Brotli);
-        let chosen = |line: &str| Accepted::of([line.as_bytes()].into_iter()).choose(ahead, made);
+        let chosen =
+            |line: &str| AcceptedCodings::of([line.as_bytes()].into_iter()).choose(ahead, made);
         assert_eq!(chosen("br, gzip"), Some(ContentCoding::Gzip));
         assert_eq!(chosen("br, gzip;q=0.9"), Some(ContentCoding::Brotli));
         assert_eq!(chosen("br"), Some(ContentCoding::Brotli));
@@ -261,7 +262,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_can_be_read(line in proptest::collection::vec(any::<u8>(), 0..60)) {
-            let accepted = Accepted::of([line.as_slice()].into_iter());
+            let accepted = AcceptedCodings::of([line.as_slice()].into_iter());
             let weights = accepted.codings.iter().chain(&accepted.identity);
             prop_assert!(weights.into_iter().all(|weight| *weight <= 1000));
         }

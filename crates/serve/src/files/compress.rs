@@ -6,8 +6,8 @@
 
 use super::background::Background;
 use super::coding::{Codings, ContentCoding};
-use super::memory::{Lent, SharedMemory};
-use super::open::Opened;
+use super::memory::{SharedBuffer, SharedMemory};
+use super::open::OpenedFile;
 use super::shared::{OpenFile, Version};
 use bytes::{Bytes, BytesMut};
 use flate2::Compression;
@@ -49,7 +49,7 @@ pub(super) struct Compressed {
 type Key = (Version, ContentCoding);
 
 enum Form {
-    Ready(Lent),
+    Ready(SharedBuffer),
     /// The form would not be smaller than the file.
     Useless,
     /// The form is being made. As many wait for it as have requests.
@@ -57,7 +57,7 @@ enum Form {
 }
 
 /// A form, now or later.
-pub(super) enum Found {
+pub(super) enum FormLookup {
     /// `None`: the file as it is.
     Now(Option<Bytes>),
     /// Gives the same; where it fails, the file as it is.
@@ -80,7 +80,7 @@ impl Compressed {
     }
 
     /// The forms that can be made of a file with this media type.
-    pub(super) fn codings(opened: &Opened, kind: &HeaderValue) -> Codings {
+    pub(super) fn codings(opened: &OpenedFile, kind: &HeaderValue) -> Codings {
         let mut codings = Codings::NONE;
         if (MIN_SIZE..=MAX_SIZE).contains(&opened.size()) && is_compressible(kind) {
             codings.insert(ContentCoding::Brotli);
@@ -105,16 +105,16 @@ impl Compressed {
         file: &Arc<OpenFile>,
         coding: ContentCoding,
         background: &Background,
-    ) -> Found {
+    ) -> FormLookup {
         let key = (file.version(), coding);
         let (sender, receiver) = oneshot::channel();
         let mut forms = self.lock();
         match forms.get_mut(&key) {
-            Some(Form::Ready(form)) => return Found::Now(Some(form.bytes())),
-            Some(Form::Useless) => return Found::Now(None),
+            Some(Form::Ready(form)) => return FormLookup::Now(Some(form.bytes())),
+            Some(Form::Useless) => return FormLookup::Now(None),
             Some(Form::Awaited(waiting)) => {
                 waiting.push(sender);
-                return Found::Later(receiver);
+                return FormLookup::Later(receiver);
             }
             None => {}
         }
@@ -123,10 +123,10 @@ impl Compressed {
             .add(move || forms_of_all.make(&file, coding))
             .is_err()
         {
-            return Found::Now(None);
+            return FormLookup::Now(None);
         }
         forms.push(key, Form::Awaited(vec![sender]));
-        Found::Later(receiver)
+        FormLookup::Later(receiver)
     }
 
     /// Makes a form and hands it to all that wait for it.
@@ -160,7 +160,7 @@ impl Compressed {
 
     /// Counts a form; what was asked for longest ago goes for it, of what nobody else holds. `None` where that
     /// makes no room.
-    fn share(&self, form: BytesMut, forms: &mut LruCache<Key, Form>) -> Option<Lent> {
+    fn share(&self, form: BytesMut, forms: &mut LruCache<Key, Form>) -> Option<SharedBuffer> {
         while !self.memory.has_room(form.len()) {
             // From the latest to the oldest.
             let mut free = forms.iter().filter(|(_, form)| match form {
@@ -170,7 +170,7 @@ impl Compressed {
             let oldest = *free.next_back()?.0;
             forms.pop(&oldest);
         }
-        Some(Lent::new(self.memory.count(form)))
+        Some(SharedBuffer::new(self.memory.count(form)))
     }
 
     fn lock(&self) -> MutexGuard<'_, LruCache<Key, Form>> {

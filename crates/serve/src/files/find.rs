@@ -1,8 +1,8 @@
 //! The file that answers a path: itself, the index of a folder, a page without its ending, or none.
 
-use super::open::{Found, Opened, Refusal};
-use super::path::{Asked, encode};
-use super::served::Served;
+use super::open::{FoundEntry, OpenedFile, Refusal};
+use super::path::{RequestedFile, encode};
+use super::served::ServedFolder;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,22 @@ use std::path::{Path, PathBuf};
 /// The ending of pages, which clean URLs leave out.
 const PAGE: &[u8] = b".html";
 
-impl Served {
+impl ServedFolder {
     /// The file that `asked` means, if it is served, and which compressed forms it has.
-    pub(super) fn look_for(&self, asked: &Asked, query: Option<&str>) -> Result<Opened, Refusal> {
+    pub(super) fn look_for(
+        &self,
+        asked: &RequestedFile,
+        query: Option<&str>,
+    ) -> Result<OpenedFile, Refusal> {
         let opened = self.look_for_source(asked, query)?;
         Ok(self.with_variants(opened))
     }
 
-    fn look_for_source(&self, asked: &Asked, query: Option<&str>) -> Result<Opened, Refusal> {
+    fn look_for_source(
+        &self,
+        asked: &RequestedFile,
+        query: Option<&str>,
+    ) -> Result<OpenedFile, Refusal> {
         if asked.is_hidden(self.options.hidden.into()) {
             return Err(Refusal::NotFound);
         }
@@ -25,11 +33,11 @@ impl Served {
             return self.index_of(&asked.relative);
         }
         match self.root.open_any(&asked.relative) {
-            Ok(Found::File(opened)) => match self.clean_path(&asked.relative, &opened) {
+            Ok(FoundEntry::File(opened)) => match self.clean_path(&asked.relative, &opened) {
                 Some(path) => Err(Refusal::Redirect(with_query(path, query))),
                 None => Ok(opened),
             },
-            Ok(Found::Directory) => {
+            Ok(FoundEntry::Directory) => {
                 self.page_of(&asked.relative)
                     .map_err(|refusal| match refusal {
                         Refusal::NotFound => {
@@ -44,14 +52,14 @@ impl Served {
     }
 
     /// The file that answers where nothing is found, if there is to be one.
-    pub(super) fn fallback(&self) -> Option<Result<Opened, Refusal>> {
+    pub(super) fn fallback(&self) -> Option<Result<OpenedFile, Refusal>> {
         let opened = self.root.open_file(Path::new(self.options.fallback()?));
         Some(opened.map(|opened| self.with_variants(opened)))
     }
 
     /// Returns the folder's first index file; without one, the refusal by which the folder is listed or
     /// not found.
-    fn index_of(&self, folder: &Path) -> Result<Opened, Refusal> {
+    fn index_of(&self, folder: &Path) -> Result<OpenedFile, Refusal> {
         let opened = |name: &String| self.root.open_file(&folder.join(name));
         let mut names = self.options.index.iter().map(opened);
         let found = names.find(|found| !matches!(found, Err(Refusal::NotFound)));
@@ -65,7 +73,7 @@ impl Served {
     }
 
     /// The page that a path means which leaves out its ending.
-    fn page_of(&self, name: &Path) -> Result<Opened, Refusal> {
+    fn page_of(&self, name: &Path) -> Result<OpenedFile, Refusal> {
         if !self.options.clean_urls {
             return Err(Refusal::NotFound);
         }
@@ -75,7 +83,7 @@ impl Served {
     }
 
     /// The path without an ending that a page was found by, where that leads to it.
-    fn clean_path(&self, name: &Path, opened: &Opened) -> Option<String> {
+    fn clean_path(&self, name: &Path, opened: &OpenedFile) -> Option<String> {
         let file = name.file_name()?.as_bytes();
         let stem = file
             .strip_suffix(PAGE)
@@ -92,7 +100,7 @@ impl Served {
         }
         let stem: PathBuf = folder.join(OsStr::from_bytes(stem));
         match self.root.open_any(&stem) {
-            Ok(Found::File(_)) => None,
+            Ok(FoundEntry::File(_)) => None,
             _ => Some(encode(&stem, false)),
         }
     }

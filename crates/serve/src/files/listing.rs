@@ -8,7 +8,7 @@ use super::open::Root;
 use super::pages::{page, status};
 use super::path::{Hidden, encode_name};
 use super::reply::Reply;
-use super::served::Served;
+use super::served::ServedFolder;
 use crate::request::body::Body;
 use aws_lc_rs::digest::{SHA256, digest};
 use http::header::{self, ACCEPT, HeaderMap};
@@ -57,7 +57,7 @@ enum Form {
     Json,
 }
 
-impl Served {
+impl ServedFolder {
     /// Answers with what is in the folder `name`.
     pub(super) fn list<B>(&self, request: &Request<B>, name: &Path) -> Reply {
         let form = Form::of(request.headers());

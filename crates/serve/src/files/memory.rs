@@ -14,7 +14,7 @@ pub(super) struct SharedMemory {
 
 /// A buffer that is counted until it is dropped.
 #[derive(Debug)]
-pub(super) struct Counted {
+pub(super) struct CountedBuffer {
     bytes: BytesMut,
     memory: Arc<SharedMemory>,
 }
@@ -38,9 +38,9 @@ impl SharedMemory {
     }
 
     /// Counts `bytes` as long as they are held.
-    pub(super) fn count(self: &Arc<Self>, bytes: BytesMut) -> Counted {
+    pub(super) fn count(self: &Arc<Self>, bytes: BytesMut) -> CountedBuffer {
         self.held.fetch_add(bytes.len(), Ordering::Relaxed);
-        Counted {
+        CountedBuffer {
             bytes,
             memory: Arc::clone(self),
         }
@@ -49,10 +49,10 @@ impl SharedMemory {
 
 /// A counted buffer of which its owner can tell whether somebody else holds it.
 #[derive(Debug, Clone)]
-pub(super) struct Lent(Arc<Counted>);
+pub(super) struct SharedBuffer(Arc<CountedBuffer>);
 
-impl Lent {
-    pub(super) fn new(buffer: Counted) -> Self {
+impl SharedBuffer {
+    pub(super) fn new(buffer: CountedBuffer) -> Self {
         Self(Arc::new(buffer))
     }
 
@@ -67,19 +67,19 @@ impl Lent {
     }
 }
 
-impl AsRef<[u8]> for Lent {
+impl AsRef<[u8]> for SharedBuffer {
     fn as_ref(&self) -> &[u8] {
         &self.0.bytes
     }
 }
 
-impl AsRef<[u8]> for Counted {
+impl AsRef<[u8]> for CountedBuffer {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountedBuffer {
     fn drop(&mut self) {
         let bytes = self.bytes.len();
         self.memory.held.fetch_sub(bytes, Ordering::Relaxed);
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn what_is_lent_is_free_when_no_part_of_it_is_held() {
         let memory = Arc::new(SharedMemory::new(100));
-        let lent = Lent::new(memory.count(BytesMut::zeroed(90)));
+        let lent = SharedBuffer::new(memory.count(BytesMut::zeroed(90)));
         assert!(lent.is_free());
         let part = lent.bytes().slice(1..2);
         assert!(!lent.is_free());

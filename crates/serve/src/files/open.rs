@@ -27,7 +27,7 @@ pub(crate) struct Root {
 
 /// A regular file beneath the root.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct OpenedFile {
     pub(crate) file: Arc<OpenFile>,
     /// Relative to the root; for the content type. Of a compressed form that of its source.
     pub(crate) name: PathBuf,
@@ -37,7 +37,7 @@ pub(crate) struct Opened {
     pub(super) variants: Variants,
 }
 
-impl Opened {
+impl OpenedFile {
     /// Length in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.file.size()
@@ -62,8 +62,8 @@ pub(crate) enum Refusal {
 }
 
 /// A file or a directory that has a name.
-pub(crate) enum Found {
-    File(Opened),
+pub(crate) enum FoundEntry {
+    File(OpenedFile),
     Directory,
 }
 
@@ -104,28 +104,28 @@ impl Root {
     }
 
     /// Opens a regular file.
-    pub(crate) fn open_file(&self, name: &Path) -> Result<Opened, Refusal> {
+    pub(crate) fn open_file(&self, name: &Path) -> Result<OpenedFile, Refusal> {
         match self.open_any(name)? {
-            Found::File(opened) => Ok(opened),
-            Found::Directory => Err(Refusal::NotFound),
+            FoundEntry::File(opened) => Ok(opened),
+            FoundEntry::Directory => Err(Refusal::NotFound),
         }
     }
 
     /// Pipes, sockets and devices count as not there. Opened without blocking, so that a pipe
     /// without a writer can't hold the worker up.
-    pub(crate) fn open_any(&self, name: &Path) -> Result<Found, Refusal> {
+    pub(crate) fn open_any(&self, name: &Path) -> Result<FoundEntry, Refusal> {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(libc::O_NONBLOCK);
         let file = self.dir.open_with(name, &options);
         let file = file.map_err(|error| refusal(&error, name))?.into_std();
         let metadata = file.metadata().map_err(|error| refusal(&error, name))?;
         if metadata.is_dir() {
-            return Ok(Found::Directory);
+            return Ok(FoundEntry::Directory);
         }
         if !metadata.is_file() {
             return Err(Refusal::NotFound);
         }
-        Ok(Found::File(Opened {
+        Ok(FoundEntry::File(OpenedFile {
             file: self.open.share(file, &metadata),
             name: name.into(),
             coding: None,

@@ -172,7 +172,7 @@ fn relative(path: &str) -> Result<(), InvalidFilesOptions> {
 impl From<bool> for path::Hidden {
     fn from(served: bool) -> Self {
         match served {
-            true => Self::Served,
+            true => Self::ServedFolder,
             false => Self::Absent,
         }
     }

@@ -19,7 +19,7 @@ pub(crate) enum Hidden {
     /// Such names are treated as absent, but for `.well-known` at the top (RFC 8615).
     Absent,
     /// Such names are served like others.
-    Served,
+    ServedFolder,
 }
 
 /// The folder of RFC 8615, to which clients go by themselves: for certificates, contacts, policies.
@@ -27,7 +27,7 @@ const WELL_KNOWN: &str = ".well-known";
 
 /// The file that is asked for, relative to the served directory.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct RequestedFile {
     /// Names joined by slashes; empty for the directory itself. No `.`, no `..`.
     pub(crate) relative: PathBuf,
     /// True if the path ends in a slash and so can only mean a directory.
@@ -42,9 +42,9 @@ pub(crate) struct Asked {
 /// # Errors
 /// Not absolute; a `%` without two hexadecimal digits; a name that is `.` or `..` or holds a slash,
 /// a backslash or NUL, encoded or not.
-pub(crate) fn parse(path: &str) -> Result<Asked, BadPath> {
+pub(crate) fn parse(path: &str) -> Result<RequestedFile, BadPath> {
     let rest = path.strip_prefix('/').ok_or(BadPath)?;
-    let mut asked = Asked {
+    let mut asked = RequestedFile {
         relative: PathBuf::new(),
         directory: rest.is_empty() || rest.ends_with('/'),
         with_slash: String::from("/"),
@@ -79,7 +79,7 @@ pub(super) fn plain_name(path: &[u8]) -> Option<&[u8]> {
     (name.iter().all(is_plain) && !path.windows(2).any(is_special)).then_some(name)
 }
 
-impl Asked {
+impl RequestedFile {
     /// The same name as that of [`plain_name`], of a path that was decoded.
     pub(super) fn name(&self) -> Vec<u8> {
         let mut name = self.relative.as_os_str().as_bytes().to_vec();
@@ -182,7 +182,7 @@ mod tests {
             "/.well-known2",
         ] {
             assert!(is_hidden(path, Hidden::Absent), "{path}");
-            assert!(!is_hidden(path, Hidden::Served), "{path}");
+            assert!(!is_hidden(path, Hidden::ServedFolder), "{path}");
         }
         for path in [
             "/",

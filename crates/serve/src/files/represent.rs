@@ -1,13 +1,13 @@
 //! Responses that are made of a file: whole, a part, several parts, or that it has not changed.
 
-use super::compress::Found;
+use super::compress::FormLookup;
 use super::condition::{self, Verdict};
 use super::multipart::Multipart;
-use super::open::Opened;
+use super::open::OpenedFile;
 use super::pages::{page, set, status};
 use super::range::{self, Range, Span};
 use super::reply::Reply;
-use super::served::Served;
+use super::served::ServedFolder;
 use super::shared::FileRange;
 use super::validators::{Traits, Validators};
 use crate::request::body::Body;
@@ -17,12 +17,12 @@ use http::{HeaderValue, Request, Response, StatusCode};
 use std::path::Path;
 use std::time::SystemTime;
 
-impl Served {
+impl ServedFolder {
     /// Answers with a file in the form that was chosen for the client.
     pub(super) fn represent<B>(
         &self,
         request: &Request<B>,
-        opened: Opened,
+        opened: OpenedFile,
         now: SystemTime,
     ) -> Reply {
         let kind = self.type_of(&opened.name);
@@ -35,9 +35,13 @@ impl Served {
             return Reply::Now(response);
         }
         let bytes = match self.compressed.get(&opened.file, coding, &self.background) {
-            Found::Now(Some(bytes)) => return Reply::Now(made(&opened, kind, &validators, bytes)),
-            Found::Now(None) => return Reply::Now(represent(request, plain(opened), kind, now)),
-            Found::Later(bytes) => bytes,
+            FormLookup::Now(Some(bytes)) => {
+                return Reply::Now(made(&opened, kind, &validators, bytes));
+            }
+            FormLookup::Now(None) => {
+                return Reply::Now(represent(request, plain(opened), kind, now));
+            }
+            FormLookup::Later(bytes) => bytes,
         };
         let mut asked = Request::new(());
         *asked.method_mut() = request.method().clone();
@@ -52,8 +56,8 @@ impl Served {
 }
 
 /// The file as it is.
-fn plain(opened: Opened) -> Opened {
-    Opened {
+fn plain(opened: OpenedFile) -> OpenedFile {
+    OpenedFile {
         coding: None,
         ..opened
     }
@@ -61,7 +65,7 @@ fn plain(opened: Opened) -> Opened {
 
 /// A compressed form that was made of the file.
 fn made(
-    opened: &Opened,
+    opened: &OpenedFile,
     kind: HeaderValue,
     validators: &Validators,
     form: Bytes,
@@ -88,7 +92,7 @@ fn refused<B>(request: &Request<B>, validators: &Validators) -> Option<Response<
 /// Conditions first, then ranges (RFC 9110 section 13.2.2).
 fn represent<B>(
     request: &Request<B>,
-    opened: Opened,
+    opened: OpenedFile,
     kind: HeaderValue,
     now: SystemTime,
 ) -> Response<Body> {
@@ -106,7 +110,7 @@ fn represent<B>(
 
 fn content<B>(
     request: &Request<B>,
-    opened: Opened,
+    opened: OpenedFile,
     kind: HeaderValue,
     validators: &Validators,
 ) -> Response<Body> {
@@ -120,12 +124,12 @@ fn content<B>(
     }
 }
 
-pub(super) fn whole(opened: Opened, kind: HeaderValue) -> Response<Body> {
+pub(super) fn whole(opened: OpenedFile, kind: HeaderValue) -> Response<Body> {
     let size = opened.size();
     body(opened, kind, 0, size)
 }
 
-fn part(opened: Opened, kind: HeaderValue, span: Span) -> Response<Body> {
+fn part(opened: OpenedFile, kind: HeaderValue, span: Span) -> Response<Body> {
     let content_range = span.content_range(opened.size());
     let mut response = body(opened, kind, span.first, span.length());
     *response.status_mut() = StatusCode::PARTIAL_CONTENT;
@@ -135,7 +139,7 @@ fn part(opened: Opened, kind: HeaderValue, span: Span) -> Response<Body> {
 
 /// Several parts as one content (RFC 9110 section 14.6).
 fn parts(
-    opened: &Opened,
+    opened: &OpenedFile,
     kind: &HeaderValue,
     spans: &[Span],
     validators: &Validators,
@@ -148,7 +152,7 @@ fn parts(
     response
 }
 
-fn body(opened: Opened, kind: HeaderValue, offset: u64, remaining: u64) -> Response<Body> {
+fn body(opened: OpenedFile, kind: HeaderValue, offset: u64, remaining: u64) -> Response<Body> {
     let traits = opened.traits();
     let mut response = Response::new(Body::file(FileRange {
         file: opened.file,

@@ -25,7 +25,7 @@ const NONE: u64 = u64::MAX;
 
 /// The path of the folder, and the folder that was there at the latest look.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct WatchedFolder {
     /// Absolute.
     path: PathBuf,
     current: RwLock<Arc<Root>>,
@@ -40,12 +40,12 @@ pub(super) struct Place {
 
 /// The files as they are in one folder: everything that answers one request is of it.
 #[derive(Debug, Clone)]
-pub(super) struct Served {
+pub(super) struct ServedFolder {
     files: Files,
     pub(super) root: Arc<Root>,
 }
 
-impl Deref for Served {
+impl Deref for ServedFolder {
     type Target = Files;
 
     fn deref(&self) -> &Files {
@@ -55,8 +55,8 @@ impl Deref for Served {
 
 impl Files {
     /// The files of the folder that is there now.
-    pub(super) fn served(&self) -> Served {
-        Served {
+    pub(super) fn served(&self) -> ServedFolder {
+        ServedFolder {
             root: self.place.current(),
             files: self.clone(),
         }
@@ -69,13 +69,13 @@ impl Files {
     }
 }
 
-impl Drop for Place {
+impl Drop for WatchedFolder {
     fn drop(&mut self) {
         self.number.store(NONE, Ordering::Release);
     }
 }
 
-impl Place {
+impl WatchedFolder {
     /// # Errors
     /// `path` is missing, closed to us, or no directory.
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
@@ -172,7 +172,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    fn content(place: &Place) -> Vec<u8> {
+    fn content(place: &WatchedFolder) -> Vec<u8> {
         let opened = place.current().open_file(Path::new("a")).unwrap();
         let size = usize::try_from(opened.size()).unwrap();
         opened.file.read_at(0, size).unwrap().to_vec()
@@ -191,7 +191,7 @@ mod tests {
             fs::write(dir.path().join(release).join("a"), release).unwrap();
         }
         switch(dir.path(), "1");
-        let place = Place::open(&dir.path().join("current")).unwrap();
+        let place = WatchedFolder::open(&dir.path().join("current")).unwrap();
         let (before, opened, number) = (place.current(), place.opened, place.number());
         switch(dir.path(), "2");
         place.look_if_due(opened + INTERVAL - Duration::from_millis(1));
@@ -216,7 +216,7 @@ mod tests {
         let path = dir.path().join("site");
         fs::create_dir(&path).unwrap();
         fs::write(path.join("a"), "1").unwrap();
-        let place = Place::open(&path).unwrap();
+        let place = WatchedFolder::open(&path).unwrap();
         fs::rename(&path, dir.path().join("old")).unwrap();
         place.look(Instant::now());
         assert_eq!(content(&place), b"1");

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::SystemTime;
 
 /// Entries of files that are closed again are cleared away when there are so many more than of open ones.
-const SLACK: usize = 64;
+const MAX_STALE_ENTRIES: usize = 64;
 
 /// The attributes that tell one version of a file from another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -113,7 +113,7 @@ impl OpenFiles {
         if let Some(shared) = open.get(&opened.version).and_then(Weak::upgrade) {
             return shared;
         }
-        if open.len() >= SLACK && open.len() == open.capacity() {
+        if open.len() >= MAX_STALE_ENTRIES && open.len() == open.capacity() {
             open.retain(|_, file| file.strong_count() > 0);
         }
         let opened = Arc::new(opened);
@@ -226,6 +226,6 @@ mod tests {
             let metadata = file.metadata().unwrap();
             open.share(file, &metadata);
         }
-        assert!(open.0.lock().unwrap().len() <= 4 * SLACK);
+        assert!(open.0.lock().unwrap().len() <= 4 * MAX_STALE_ENTRIES);
     }
 }

@@ -1,11 +1,11 @@
 //! The compressed forms that a file has: siblings that were made ahead (`app.js.br` beside `app.js`), and those
 //! that are made when they are asked for.
 
-use super::coding::{Accepted, Codings, ContentCoding};
+use super::coding::{AcceptedCodings, Codings, ContentCoding};
 use super::compress::Compressed;
-use super::open::Opened;
+use super::open::OpenedFile;
 use super::rules;
-use super::served::Served;
+use super::served::ServedFolder;
 use super::validators::Traits;
 use http::Request;
 use http::header::{CACHE_CONTROL, RANGE};
@@ -28,7 +28,7 @@ impl Variants {
     }
 }
 
-impl Opened {
+impl OpenedFile {
     /// Returns the properties of which the file's validators are made.
     pub(super) fn traits(&self) -> Traits {
         Traits {
@@ -40,11 +40,13 @@ impl Opened {
     }
 }
 
-impl Served {
+impl ServedFolder {
     /// Finds out which compressed forms a file has.
-    pub(super) fn with_variants(&self, mut opened: Opened) -> Opened {
+    pub(super) fn with_variants(&self, mut opened: OpenedFile) -> OpenedFile {
         for coding in &self.options.precompressed {
-            let modified = self.root.modified(&sibling(&opened.name, *coding));
+            let modified = self
+                .root
+                .modified(&precompressed_form(&opened.name, *coding));
             if modified.is_some_and(|modified| is_current(modified, opened.modified())) {
                 opened.variants.ahead.insert(*coding);
             }
@@ -73,7 +75,7 @@ impl Served {
 
     /// The form of a file that a client likes best. One that must be [made](Traits::to_be_made) is not chosen
     /// for a request for a range.
-    pub(super) fn negotiate<B>(&self, opened: Opened, request: &Request<B>) -> Opened {
+    pub(super) fn negotiate<B>(&self, opened: OpenedFile, request: &Request<B>) -> OpenedFile {
         if opened.variants.is_empty() {
             return opened;
         }
@@ -82,14 +84,15 @@ impl Served {
             true => Codings::NONE,
             false => made,
         };
-        match Accepted::of_request(request).choose(ahead, made) {
-            Some(coding) if made.contains(coding) => Opened {
+        match AcceptedCodings::of_request(request).choose(ahead, made) {
+            Some(coding) if made.contains(coding) => OpenedFile {
                 coding: Some(coding),
                 ..opened
             },
             Some(coding) => {
                 let modified = opened.modified();
-                let found = self.sibling(&opened.name, modified, opened.variants, coding);
+                let found =
+                    self.precompressed_form(&opened.name, modified, opened.variants, coding);
                 found.unwrap_or(opened)
             }
             None => opened,
@@ -97,15 +100,18 @@ impl Served {
     }
 
     /// The form that lies beside the file `name` with these `variants`, under that name.
-    pub(super) fn sibling(
+    pub(super) fn precompressed_form(
         &self,
         name: &Path,
         modified: SystemTime,
         variants: Variants,
         coding: ContentCoding,
-    ) -> Option<Opened> {
-        let found = self.root.open_file(&sibling(name, coding)).ok()?;
-        is_current(found.modified(), modified).then(|| Opened {
+    ) -> Option<OpenedFile> {
+        let found = self
+            .root
+            .open_file(&precompressed_form(name, coding))
+            .ok()?;
+        is_current(found.modified(), modified).then(|| OpenedFile {
             file: found.file,
             name: name.into(),
             coding: Some(coding),
@@ -114,7 +120,7 @@ impl Served {
     }
 }
 
-fn sibling(source: &Path, coding: ContentCoding) -> PathBuf {
+fn precompressed_form(source: &Path, coding: ContentCoding) -> PathBuf {
     let mut name = OsString::from(source);
     name.push(coding.ending());
     name.into()

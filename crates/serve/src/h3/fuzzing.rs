@@ -1,7 +1,7 @@
 //! The way of datagrams between two processes, with neither sockets nor workers.
 
-use super::relay::{self, Former, MESSAGE_BYTES};
-use super::steering::{Exchange, Inboxes, Place, Routes, places};
+use super::relay::{self, MESSAGE_BYTES, PredecessorRelay};
+use super::steering::{DatagramRouter, Inboxes, Routes, WorkerSlot, worker_slots};
 use crate::listen::Bound;
 use crate::options::Steering;
 use altway_http3::{Datagram, Generation, ServerId};
@@ -25,16 +25,16 @@ pub struct Relayed {
 /// A process that was taken over from, and its successor, each with the same number of workers.
 #[derive(Debug)]
 pub struct Relay {
-    former: Vec<Exchange>,
+    predecessor: Vec<DatagramRouter>,
     inboxes: Vec<Inboxes>,
-    successor: Vec<Exchange>,
-    way: OwnedFd,
+    successor: Vec<DatagramRouter>,
+    datagram_channel: OwnedFd,
 }
 
 /// The address of both processes' sockets.
 const LISTENER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// Reads a message as the former process does; `None`: no successor sends this.
+/// Reads a message as the predecessor does; `None`: no successor sends this.
 #[must_use]
 pub fn relayed(message: &[u8]) -> Option<Relayed> {
     let (_, datagram) = relay::read(message)?;
@@ -74,21 +74,21 @@ impl Relay {
     /// No descriptors are left, or there are more workers than a process may have.
     #[must_use]
     pub fn new(workers: usize) -> Self {
-        let (way, theirs) = relay::way().expect("two descriptors");
+        let (datagram_channel, theirs) = relay::datagram_channel().expect("two descriptors");
         let first = Generation::default();
-        let (former, inboxes) = exchanges(workers, first, Vec::new());
-        let formers = vec![Former::new(first, theirs)];
-        let (successor, _) = exchanges(workers, first.next(), formers);
+        let (predecessor, inboxes) = routers(workers, first, Vec::new());
+        let predecessors = vec![PredecessorRelay::new(first, theirs)];
+        let (successor, _) = routers(workers, first.next(), predecessors);
         Self {
-            former,
+            predecessor,
             inboxes,
             successor,
-            way,
+            datagram_channel,
         }
     }
 
     /// Lets a worker of the successor take a datagram in. Whether it keeps the datagram, and what
-    /// came to the former process.
+    /// came to the predecessor.
     ///
     /// # Panics
     /// There is no such worker.
@@ -100,16 +100,20 @@ impl Relay {
     fn passed(&self) -> Vec<Relayed> {
         let mut message = vec![0; MESSAGE_BYTES];
         let mut all = Vec::new();
-        while let Ok((length @ 1.., _)) = recv(&self.way, &mut message[..], RecvFlags::DONTWAIT) {
+        while let Ok((length @ 1.., _)) = recv(
+            &self.datagram_channel,
+            &mut message[..],
+            RecvFlags::DONTWAIT,
+        ) {
             all.push(relayed(&message[..length]).expect("a message of ours"));
         }
         all
     }
 
-    /// Delivers a datagram to the former process's workers: who got what.
+    /// Delivers a datagram to the predecessor's workers: who got what.
     pub fn deliver(&mut self, datagram: &Relayed) -> Vec<(usize, Relayed)> {
         self.inboxes[0].deliver(&datagram.datagram());
-        arrived(&mut self.former)
+        arrived(&mut self.predecessor)
     }
 
     /// Takes what the successor's workers have passed to each other since the last time.
@@ -118,11 +122,11 @@ impl Relay {
     }
 }
 
-fn arrived(exchanges: &mut [Exchange]) -> Vec<(usize, Relayed)> {
+fn arrived(routers: &mut [DatagramRouter]) -> Vec<(usize, Relayed)> {
     let mut all = Vec::new();
-    for (worker, exchange) in exchanges.iter_mut().enumerate() {
+    for (worker, router) in routers.iter_mut().enumerate() {
         all.extend(
-            exchange
+            router
                 .arrived()
                 .map(|it| (worker, Relayed::of(&it.datagram()))),
         );
@@ -130,11 +134,11 @@ fn arrived(exchanges: &mut [Exchange]) -> Vec<(usize, Relayed)> {
     all
 }
 
-fn exchanges(
+fn routers(
     workers: usize,
     generation: Generation,
-    formers: Vec<Former>,
-) -> (Vec<Exchange>, Vec<Inboxes>) {
+    predecessors: Vec<PredecessorRelay>,
+) -> (Vec<DatagramRouter>, Vec<Inboxes>) {
     let bound = Bound {
         further: Vec::new(),
         address: LISTENER,
@@ -145,13 +149,13 @@ fn exchanges(
         steering: Steering::Workers,
         server: ServerId::default(),
         generation,
-        formers,
+        predecessors,
         can_be_taken_over: true,
     };
-    let (places, inboxes) = places(&bound, workers, &routes);
-    let exchanges = places
+    let (worker_slots, inboxes) = worker_slots(&bound, workers, &routes);
+    let routers = worker_slots
         .into_iter()
         .flatten()
-        .filter_map(|Place { exchange, .. }| exchange);
-    (exchanges.collect(), inboxes)
+        .filter_map(|WorkerSlot { router, .. }| router);
+    (routers.collect(), inboxes)
 }

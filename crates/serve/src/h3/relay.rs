@@ -40,16 +40,16 @@ const IPV6: u8 = 6;
 
 /// A process that this one took the sockets over from, and that may still have connections.
 #[derive(Debug, Clone)]
-pub(crate) struct Former {
+pub(crate) struct PredecessorRelay {
     generation: Generation,
     link: Arc<OwnedFd>,
 }
 
 /// The process at the other end has ended.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Gone;
+pub(super) struct PeerClosed;
 
-impl Former {
+impl PredecessorRelay {
     pub(crate) fn new(generation: Generation, link: OwnedFd) -> Self {
         let link = Arc::new(link);
         Self { generation, link }
@@ -75,13 +75,17 @@ impl Former {
     }
 
     /// Passes a datagram on that came to a socket which is bound to `listener`; drops it when too many wait.
-    pub(super) fn pass(&self, listener: SocketAddr, datagram: &Datagram<'_>) -> Result<(), Gone> {
+    pub(super) fn pass(
+        &self,
+        listener: SocketAddr,
+        datagram: &Datagram<'_>,
+    ) -> Result<(), PeerClosed> {
         let head = head(listener, datagram);
         let parts = [IoSlice::new(&head), IoSlice::new(datagram.payload)];
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         let mut nothing = SendAncillaryBuffer::default();
         match sendmsg(&self.link, &parts, &mut nothing, flags) {
-            Err(Errno::PIPE | Errno::CONNRESET) => Err(Gone),
+            Err(Errno::PIPE | Errno::CONNRESET) => Err(PeerClosed),
             Err(error) => {
                 tracing::trace!(%error, "dropped a datagram of a former process");
                 Ok(())
@@ -95,7 +99,7 @@ impl Former {
 ///
 /// # Errors
 /// No descriptors are left.
-pub(crate) fn way() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(crate) fn datagram_channel() -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
     if sockopt::set_socket_send_buffer_size_force(&theirs, UDP_BUFFER_BYTES).is_err() {
@@ -106,11 +110,13 @@ pub(crate) fn way() -> io::Result<(OwnedFd, OwnedFd)> {
 
 /// Hands what the successor passes on to the workers, until it has ended. Can be dropped and called
 /// again. `inboxes`: those of each address; what came to another one is not for this process.
-pub(crate) async fn carry(way: &AsyncFd<OwnedFd>, inboxes: &[Inboxes]) {
+pub(crate) async fn carry(datagram_channel: &AsyncFd<OwnedFd>, inboxes: &[Inboxes]) {
     let mut message = vec![0; MESSAGE_BYTES];
     loop {
-        let next = |way: &OwnedFd| Ok(recv(way, &mut message[..], RecvFlags::empty())?.0);
-        match way.async_io(Interest::READABLE, next).await {
+        let next = |datagram_channel: &OwnedFd| {
+            Ok(recv(datagram_channel, &mut message[..], RecvFlags::empty())?.0)
+        };
+        match datagram_channel.async_io(Interest::READABLE, next).await {
             Ok(0) | Err(_) => return,
             Ok(length) => {
                 if let Some((listener, datagram)) = read(&message[..length])
@@ -224,19 +230,19 @@ mod tests {
 
     const LISTENER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 443);
 
-    fn former() -> (OwnedFd, Former) {
-        let (ours, theirs) = way().unwrap();
-        (ours, Former::new(Generation::default(), theirs))
+    fn predecessor() -> (OwnedFd, PredecessorRelay) {
+        let (ours, theirs) = datagram_channel().unwrap();
+        (ours, PredecessorRelay::new(Generation::default(), theirs))
     }
 
     #[test]
     fn a_datagram_arrives_as_it_came() {
-        let (ours, former) = former();
+        let (ours, predecessor) = predecessor();
         let mut message = vec![0; MESSAGE_BYTES];
         for (port, datagram) in (1..).zip(datagrams()) {
             let ip = datagram.local_ip.unwrap_or(Ipv6Addr::UNSPECIFIED.into());
             let listener = SocketAddr::new(ip, port);
-            former.pass(listener, &datagram).unwrap();
+            predecessor.pass(listener, &datagram).unwrap();
             let (length, _) = recv(&ours, &mut message[..], RecvFlags::empty()).unwrap();
             let (place, arrived) = read(&message[..length]).unwrap();
             assert_eq!(fields(&arrived), fields(&datagram));
@@ -246,22 +252,22 @@ mod tests {
 
     #[test]
     fn what_a_full_way_does_not_take_is_dropped() {
-        let (_ours, former) = former();
+        let (_ours, predecessor) = predecessor();
         let [_, large, ..] = &datagrams()[..] else {
             panic!("there are more");
         };
         for _ in 0..1000 {
-            assert_eq!(former.pass(LISTENER, large), Ok(()));
+            assert_eq!(predecessor.pass(LISTENER, large), Ok(()));
         }
     }
 
     #[test]
     fn a_process_that_has_ended_is_gone() {
-        let (ours, former) = former();
-        assert!(!former.is_gone());
+        let (ours, predecessor) = predecessor();
+        assert!(!predecessor.is_gone());
         drop(ours);
-        assert!(former.is_gone());
-        assert_eq!(former.pass(LISTENER, &datagrams()[0]), Err(Gone));
+        assert!(predecessor.is_gone());
+        assert_eq!(predecessor.pass(LISTENER, &datagrams()[0]), Err(PeerClosed));
     }
 
     #[test]

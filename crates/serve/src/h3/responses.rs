@@ -4,18 +4,18 @@
 
 use crate::RequestBody;
 use crate::client_auth::Presented;
-use crate::clients::Admitted;
+use crate::clients::AdmittedConnection;
 use crate::incidents::Incident;
 use crate::request::carrier::Carrier;
-use crate::request::exchanges::{Exchanges, Means, Tables};
+use crate::request::exchanges::{ExchangeContext, Exchanges, Tables};
 use crate::request::handler::BoxError;
+use crate::request::listener_policy::ListenerPolicy;
 use crate::request::log::Protocol;
 use crate::request::pending::{PendingWork, Ready, Taken};
 use crate::request::prepared::Prepared;
-use crate::request::requests::{Now, Requests, Screened};
-use crate::request::terms::Terms;
+use crate::request::requests::{AnswerSource, Now, Requests};
 use crate::selection::counters::Counters;
-use crate::setup::{Memory, Setup};
+use crate::setup::{Setup, WorkerMemory};
 use altway_http3::{
     self as http3, CloseReason, Code, ConnectionHandle, Error, Event, QuicConnection, Received,
     StreamId, quic,
@@ -46,11 +46,11 @@ pub(super) struct Responses {
     pending: PendingWork<Key>,
     /// Memory for responses that don't leave at once.
     tables: Rc<Tables<StreamId>>,
-    memory: Memory,
+    memory: WorkerMemory,
     /// The place of the address among the server's.
     listener: usize,
-    /// The terms of its requests: a response over HTTP/3 says again whether it is offered.
-    terms: Terms,
+    /// The policy of its requests: a response over HTTP/3 says again whether it is offered.
+    listener_policy: ListenerPolicy,
     /// Time at which the turn began.
     now: Now,
     /// Connections of which a request has come to its end in this turn.
@@ -62,7 +62,7 @@ pub(super) type Endpoint = http3::Endpoint<Connection>;
 
 /// State of the server's that is kept with each connection.
 pub(super) struct Connection {
-    admitted: Rc<Admitted>,
+    admitted: Rc<AdmittedConnection>,
     /// The open connection: from the handshake, or early data, until its end was reported.
     open: Option<Box<Open>>,
 }
@@ -73,7 +73,7 @@ struct Open {
 }
 
 impl Connection {
-    pub(super) fn new(admitted: Rc<Admitted>) -> Self {
+    pub(super) fn new(admitted: Rc<AdmittedConnection>) -> Self {
         Self {
             admitted,
             open: None,
@@ -102,9 +102,9 @@ struct InProgress {
 }
 
 impl Responses {
-    pub(super) fn new(setup: Arc<Setup>, memory: Memory, listener: usize) -> Self {
+    pub(super) fn new(setup: Arc<Setup>, memory: WorkerMemory, listener: usize) -> Self {
         Self {
-            terms: setup.listeners[listener].terms,
+            listener_policy: setup.listeners[listener].listener_policy,
             setup,
             memory,
             listener,
@@ -149,16 +149,16 @@ impl Responses {
                 }
                 Event::Readable { stream } => self.receive((handle, stream), endpoint),
                 Event::Writable { stream } => {
-                    self.with(handle, endpoint, |it, means| it.send(stream, means));
+                    self.with(handle, endpoint, |it, context| it.send(stream, context));
                 }
                 Event::RequestTooLarge { stream } => {
                     let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
-                    let unheard = (status, Incident::RefusedRequest);
-                    self.respond_unheard((handle, stream), unheard, endpoint);
+                    let rejected_head = (status, Incident::RefusedRequest);
+                    self.respond_to_rejected_head((handle, stream), rejected_head, endpoint);
                 }
                 Event::RequestLate { stream } => {
-                    let unheard = (StatusCode::REQUEST_TIMEOUT, Incident::SlowClient);
-                    self.respond_unheard((handle, stream), unheard, endpoint);
+                    let rejected_head = (StatusCode::REQUEST_TIMEOUT, Incident::SlowClient);
+                    self.respond_to_rejected_head((handle, stream), rejected_head, endpoint);
                 }
                 Event::Answered { status, .. } => answered_below(endpoint, handle, status),
                 Event::Stalled { .. } => record(endpoint, handle, Incident::SlowClient),
@@ -195,11 +195,11 @@ impl Responses {
                 // To be lent a connection is to have it looked after in this turn, and all may be idle.
                 continue;
             }
-            self.with(handle, endpoint, |exchanges, means| {
+            self.with(handle, endpoint, |exchanges, context| {
                 for stream in exchanges.stalled(limit) {
                     exchanges.requests.record(Incident::SlowClient);
-                    means.carrier.reset(stream, Code::H3_REQUEST_CANCELLED);
-                    exchanges.forget(stream, means);
+                    context.carrier.reset(stream, Code::H3_REQUEST_CANCELLED);
+                    exchanges.forget(stream, context);
                 }
             });
         }
@@ -213,7 +213,7 @@ impl Responses {
         endpoint: &mut Endpoint,
         work: impl FnOnce(
             &mut Exchanges<Weak<Request<()>>, StreamId>,
-            &mut Means<'_, Http3Carrier<'_>>,
+            &mut ExchangeContext<'_, Http3Carrier<'_>>,
         ) -> T,
     ) -> Option<T> {
         let (http3, quic, connection) = endpoint.connection(handle)?;
@@ -228,13 +228,13 @@ impl Responses {
             in_progress,
             changed: &mut self.changed,
         };
-        let mut means = Means {
+        let mut context = ExchangeContext {
             carrier,
             pending: &mut self.pending,
             files: &self.memory.files,
             now: self.now,
         };
-        Some(work(exchanges, &mut means))
+        Some(work(exchanges, &mut context))
     }
 
     /// Tells the table of clients of requests that have come to their end: once a turn, not once a request.
@@ -261,7 +261,8 @@ impl Responses {
             let remote = quic.remote_address();
             let peer = SocketAddr::new(remote.ip().to_canonical(), remote.port());
             let local = quic.local_ip();
-            let local = local.map(|ip| SocketAddr::new(ip.to_canonical(), self.terms.port));
+            let local =
+                local.map(|ip| SocketAddr::new(ip.to_canonical(), self.listener_policy.port));
             let handshake = quic.path_statistics().and_then(|it| it.handshake);
             let began = self.now.instant.checked_sub(handshake.unwrap_or_default());
             let began = began.unwrap_or(self.now.instant);
@@ -272,8 +273,15 @@ impl Responses {
                 Rc::new(Presented::new(name, &identity.certificates))
             });
             let (responder, admitted) = (Rc::clone(&self.memory.responder), Rc::clone(admitted));
-            let terms = self.terms;
-            let requests = Requests::new(responder, Protocol::Http3, peer, admitted, began, terms);
+            let listener_policy = self.listener_policy;
+            let requests = Requests::new(
+                responder,
+                Protocol::Http3,
+                peer,
+                admitted,
+                began,
+                listener_policy,
+            );
             Box::new(Open {
                 exchanges: Exchanges::new(
                     requests.presented(presented).reached(local),
@@ -304,54 +312,60 @@ impl Responses {
         end: bool,
         endpoint: &mut Endpoint,
     ) {
-        self.with(handle, endpoint, |exchanges, means| {
+        self.with(handle, endpoint, |exchanges, context| {
             if exchanges.must_take_first() {
-                return means.carrier.reset(stream, Code::H3_REQUEST_REJECTED);
+                return context.carrier.reset(stream, Code::H3_REQUEST_REJECTED);
             }
-            let in_progress = means.carrier.begin(stream);
-            let (requests, now) = (&mut exchanges.requests, means.now);
-            let read = || means.carrier.counters();
+            let in_progress = context.carrier.begin(stream);
+            let (requests, now) = (&mut exchanges.requests, context.now);
+            let read = || context.carrier.counters();
             match requests.screen(&head, end, in_progress, now, read) {
-                Screened::Refused(response) => {
-                    exchanges.respond(stream, response, means);
-                    means.carrier.leave_content(stream);
+                AnswerSource::Refused(response) => {
+                    exchanges.respond(stream, response, context);
+                    context.carrier.leave_content(stream);
                 }
-                Screened::Prepared(prepared) => exchanges.send_prepared(stream, &prepared, means),
-                Screened::Service => {
+                AnswerSource::Prepared(prepared) => {
+                    exchanges.send_prepared(stream, &prepared, context)
+                }
+                AnswerSource::Service => {
                     let head = Arc::unwrap_or_clone(head);
                     let body = match end {
                         true => RequestBody::empty(),
                         false => {
                             let held = exchanges.requests.admitted().held().holder();
-                            let body = means.pending.receive((handle, stream), &head);
-                            if let Some(receiving) = means.pending.upload((handle, stream)) {
+                            let body = context.pending.receive((handle, stream), &head);
+                            if let Some(receiving) = context.pending.upload((handle, stream)) {
                                 receiving.held = Some(held);
                             }
                             body
                         }
                     };
-                    exchanges.ask(stream, head.map(|()| body), means);
+                    exchanges.ask(stream, head.map(|()| body), context);
                 }
             }
         });
     }
 
-    /// Answers a request whose head was not heard to its end.
-    fn respond_unheard(
+    /// Answers a request whose head was rejected before its end.
+    fn respond_to_rejected_head(
         &mut self,
         (handle, stream): Key,
         (status, incident): (StatusCode, Incident),
         endpoint: &mut Endpoint,
     ) {
-        self.with(handle, endpoint, |exchanges, means| {
-            let response = exchanges.requests.unheard(status, incident, means.now);
-            exchanges.respond(stream, response, means);
+        self.with(handle, endpoint, |exchanges, context| {
+            let response = exchanges
+                .requests
+                .rejected_head(status, incident, context.now);
+            exchanges.respond(stream, response, context);
         });
     }
 
     fn go_on(&mut self, key: Key, ready: Ready, endpoint: &mut Endpoint) {
         let has_read = matches!(ready, Ready::Report(_));
-        self.with(key.0, endpoint, |it, means| it.go_on(key.1, ready, means));
+        self.with(key.0, endpoint, |it, context| {
+            it.go_on(key.1, ready, context)
+        });
         if has_read {
             // There is room for more.
             self.receive(key, endpoint);
@@ -362,7 +376,7 @@ impl Responses {
     /// more as was read.
     fn receive(&mut self, key: Key, endpoint: &mut Endpoint) {
         self.read_on(key, endpoint);
-        self.with(key.0, endpoint, |it, means| it.received(key.1, means));
+        self.with(key.0, endpoint, |it, context| it.received(key.1, context));
     }
 
     fn read_on(&mut self, key: Key, endpoint: &mut Endpoint) {
@@ -397,15 +411,17 @@ impl Responses {
 
     /// The client has given an exchange up.
     fn cancelled(&mut self, (handle, stream): Key, endpoint: &mut Endpoint) {
-        self.with(handle, endpoint, |it, means| it.cancelled(stream, means));
+        self.with(handle, endpoint, |it, context| {
+            it.cancelled(stream, context)
+        });
     }
 
     /// The client has everything that it asked for.
     fn delivered(&mut self, handle: ConnectionHandle, endpoint: &mut Endpoint) {
         let now = self.now.instant;
-        self.with(handle, endpoint, |exchanges, means| {
+        self.with(handle, endpoint, |exchanges, context| {
             let visit = exchanges.requests.visit();
-            visit.arrived(now, || means.carrier.counters());
+            visit.arrived(now, || context.carrier.counters());
         });
     }
 }

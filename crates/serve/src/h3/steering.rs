@@ -9,7 +9,7 @@
 //! the ID names the process too, and [`relay`](super::relay) is the way to it. The process at the
 //! other end finds them in the same queues.
 
-use super::relay::{Former, Gone};
+use super::relay::{PeerClosed, PredecessorRelay};
 use crate::listen::Bound;
 use crate::options::Steering;
 use altway_http3::{
@@ -31,7 +31,7 @@ pub(crate) struct Routes {
     pub(crate) server: ServerId,
     pub(crate) generation: Generation,
     /// The processes before this one; each worker asks them one after the other.
-    pub(crate) formers: Vec<Former>,
+    pub(crate) predecessors: Vec<PredecessorRelay>,
     /// True if another process may take the sockets over, and pass datagrams back.
     pub(crate) can_be_taken_over: bool,
 }
@@ -39,11 +39,11 @@ pub(crate) struct Routes {
 /// A worker among the others. Outlives the worker, for the one that takes its place after a panic: its
 /// connection IDs name the same worker, and the ways to the others and from them stay open.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct WorkerSlot {
     /// The bytes that the place's connection IDs begin with.
     pub(super) ids: ConnectionIds,
     /// `None` where there is nobody to exchange datagrams with.
-    pub(super) exchange: Option<Exchange>,
+    pub(super) router: Option<DatagramRouter>,
 }
 
 /// Makes the places of so many workers at each address, and for each address the way to its workers. Has the
@@ -51,17 +51,17 @@ pub(crate) struct Place {
 ///
 /// # Panics
 /// With more than [`WorkerId::MAX_WORKERS`].
-pub(crate) fn places(
+pub(crate) fn worker_slots(
     bound: &Bound,
     workers: usize,
     routes: &Routes,
-) -> (Vec<Vec<Place>>, Vec<Inboxes>) {
+) -> (Vec<Vec<WorkerSlot>>, Vec<Inboxes>) {
     let mut all: Vec<_> = (0..workers).map(|_| Vec::new()).collect();
     let mut inboxes = Vec::new();
     let further = bound.further.iter().map(|it| (it.address, &it.udp));
     for (listener, sockets) in [(bound.address, &bound.udp)].into_iter().chain(further) {
-        let (places, ways) = places_at(listener, sockets, workers, routes);
-        for (own, place) in all.iter_mut().zip(places) {
+        let (worker_slots, ways) = places_at(listener, sockets, workers, routes);
+        for (own, place) in all.iter_mut().zip(worker_slots) {
             own.push(place);
         }
         inboxes.push(ways);
@@ -75,7 +75,7 @@ fn places_at(
     sockets: &[UdpSocket],
     workers: usize,
     routes: &Routes,
-) -> (Vec<Place>, Inboxes) {
+) -> (Vec<WorkerSlot>, Inboxes) {
     let alone = workers == 1;
     if let [socket, _, ..] = sockets
         && routes.steering == Steering::Kernel
@@ -95,20 +95,20 @@ fn places_at(
             server: routes.server,
             worker: worker.expect("the number of workers was checked"),
         };
-        let exchange = Exchange {
+        let router = DatagramRouter {
             ids,
             inboxes: inboxes.clone(),
             arrivals,
-            formers: routes.formers.clone(),
+            predecessors: routes.predecessors.clone(),
         };
-        let others = !alone || routes.can_be_taken_over || !routes.formers.is_empty();
-        Place {
+        let others = !alone || routes.can_be_taken_over || !routes.predecessors.is_empty();
+        WorkerSlot {
             ids,
-            exchange: others.then_some(exchange),
+            router: others.then_some(router),
         }
     };
-    let places = queues.into_iter().enumerate().map(place).collect();
-    (places, inboxes)
+    let worker_slots = queues.into_iter().enumerate().map(place).collect();
+    (worker_slots, inboxes)
 }
 
 fn steer(socket: &UdpSocket, server: ServerId) {
@@ -161,15 +161,15 @@ impl Inboxes {
 
 /// A worker's way to the others, and theirs to it.
 #[derive(Debug)]
-pub(super) struct Exchange {
+pub(super) struct DatagramRouter {
     ids: ConnectionIds,
     inboxes: Inboxes,
     arrivals: mpsc::Receiver<Forwarded>,
-    /// The former processes that have not ended, as far as this worker knows.
-    formers: Vec<Former>,
+    /// The predecessors that have not ended, as far as this worker knows.
+    predecessors: Vec<PredecessorRelay>,
 }
 
-impl Exchange {
+impl DatagramRouter {
     /// Passes a datagram of another worker on. False if it is for this one, or for nobody else.
     pub(super) fn pass_on(&mut self, datagram: &Datagram<'_>) -> bool {
         match worker_of(datagram.payload, self.ids.server) {
@@ -186,14 +186,14 @@ impl Exchange {
     }
 
     /// Forgets the processes before this one: from now on another process passes datagrams to them.
-    pub(super) fn forget_formers(&mut self) {
-        self.formers.clear();
+    pub(super) fn forget_predecessors(&mut self) {
+        self.predecessors.clear();
     }
 
-    /// Copies to the former process a datagram whose connection ID the client may have made itself. Such a datagram may
+    /// Copies to the predecessor a datagram whose connection ID the client may have made itself. Such a datagram may
     /// begin a connection of this process, even if it looks like another's: the wrong one can't decrypt it.
     fn copy_back(&mut self, datagram: &Datagram<'_>) {
-        if self.formers.is_empty() {
+        if self.predecessors.is_empty() {
             return;
         }
         let worker = worker_perhaps_of(datagram.payload, self.ids.server);
@@ -205,14 +205,15 @@ impl Exchange {
 
     /// False if the worker's process is none of those before this one, or has ended.
     fn pass_back(&mut self, worker: WorkerId, datagram: &Datagram<'_>) -> bool {
-        let is_its = |former: &Former| former.generation() == worker.generation();
-        let Some(at) = self.formers.iter().position(is_its) else {
+        let is_its =
+            |predecessor: &PredecessorRelay| predecessor.generation() == worker.generation();
+        let Some(at) = self.predecessors.iter().position(is_its) else {
             return false;
         };
-        match self.formers[at].pass(self.inboxes.listener, datagram) {
+        match self.predecessors[at].pass(self.inboxes.listener, datagram) {
             Ok(()) => true,
-            Err(Gone) => {
-                self.formers.swap_remove(at);
+            Err(PeerClosed) => {
+                self.predecessors.swap_remove(at);
                 false
             }
         }
@@ -289,21 +290,21 @@ mod tests {
             steering,
             server: ServerId::default(),
             generation: Generation::default(),
-            formers: Vec::new(),
+            predecessors: Vec::new(),
             can_be_taken_over: false,
         }
     }
 
-    fn exchanges_of(workers: usize, routes: &Routes) -> Vec<Exchange> {
-        let (places, _) = places(&bound(workers), workers, routes);
-        let exchanges = places
+    fn exchanges_of(workers: usize, routes: &Routes) -> Vec<DatagramRouter> {
+        let (worker_slots, _) = worker_slots(&bound(workers), workers, routes);
+        let routers = worker_slots
             .into_iter()
             .flatten()
-            .map(|place| place.exchange.unwrap());
-        exchanges.collect()
+            .map(|place| place.router.unwrap());
+        routers.collect()
     }
 
-    fn exchanges(workers: usize) -> Vec<Exchange> {
+    fn routers(workers: usize) -> Vec<DatagramRouter> {
         exchanges_of(workers, &routes(Steering::Workers))
     }
 
@@ -321,31 +322,34 @@ mod tests {
 
     /// The second of three processes in a row, before it and after.
     struct Successor {
-        exchange: Exchange,
-        way: std::os::fd::OwnedFd,
+        router: DatagramRouter,
+        datagram_channel: std::os::fd::OwnedFd,
     }
 
     impl Successor {
         fn new() -> Self {
-            let (way, theirs) = relay::way().unwrap();
+            let (datagram_channel, theirs) = relay::datagram_channel().unwrap();
             let first = Generation::default();
-            let exchanges = exchanges_of(
+            let routers = exchanges_of(
                 2,
                 &Routes {
                     generation: first.next(),
-                    formers: vec![Former::new(first, theirs)],
+                    predecessors: vec![PredecessorRelay::new(first, theirs)],
                     ..routes(Steering::Workers)
                 },
             );
-            let [_, exchange] = exchanges.try_into().unwrap();
-            Self { exchange, way }
+            let [_, router] = routers.try_into().unwrap();
+            Self {
+                router,
+                datagram_channel,
+            }
         }
 
         /// Returns whether this process keeps a datagram, and whether it passes it to the process before it.
         fn gets(&mut self, payload: &[u8]) -> (bool, bool) {
-            let kept = !self.exchange.pass_on(&datagram(payload));
+            let kept = !self.router.pass_on(&datagram(payload));
             let passed = rustix::net::recv(
-                &self.way,
+                &self.datagram_channel,
                 &mut [0; 100][..],
                 rustix::net::RecvFlags::empty(),
             );
@@ -364,9 +368,9 @@ mod tests {
 
     #[test]
     fn what_another_worker_gets_arrives_as_it_came() {
-        let mut exchanges = exchanges(3);
-        assert!(exchanges[0].pass_on(&datagram(&packet(2))));
-        let arrived: Vec<_> = exchanges[2].arrived().collect();
+        let mut routers = routers(3);
+        assert!(routers[0].pass_on(&datagram(&packet(2))));
+        let arrived: Vec<_> = routers[2].arrived().collect();
         let [forwarded] = &arrived[..] else {
             panic!("{arrived:?}");
         };
@@ -378,12 +382,12 @@ mod tests {
             (expected.remote, expected.local_ip)
         );
         assert_eq!(got.ecn, expected.ecn);
-        assert!(exchanges[1].arrived().next().is_none());
+        assert!(routers[1].arrived().next().is_none());
     }
 
     #[test]
     fn what_is_ours_or_nobodys_stays() {
-        let mut exchanges = exchanges(2);
+        let mut routers = routers(2);
         let other_process = packet(0x1000);
         for stays in [
             &packet(1)[..],
@@ -393,7 +397,7 @@ mod tests {
             &[0x40],
             &[],
         ] {
-            assert!(!exchanges[1].pass_on(&datagram(stays)), "{stays:x?}");
+            assert!(!routers[1].pass_on(&datagram(stays)), "{stays:x?}");
         }
     }
 
@@ -404,8 +408,11 @@ mod tests {
         assert_eq!(successor.gets(&packet(1)), (false, true));
         assert_eq!(successor.gets(&packet(0x1001)), (true, false), "ours");
         assert_eq!(successor.gets(&packet(0x2001)), (true, false), "nobody's");
-        let (way, _) = relay::way().unwrap();
-        drop(std::mem::replace(&mut successor.way, way));
+        let (datagram_channel, _) = relay::datagram_channel().unwrap();
+        drop(std::mem::replace(
+            &mut successor.datagram_channel,
+            datagram_channel,
+        ));
         for _ in 0..2 {
             assert_eq!(successor.gets(&packet(0)), (true, false), "it has ended");
         }
@@ -430,45 +437,48 @@ mod tests {
             ..routes(Steering::Workers)
         };
         let bound = bound(1);
-        let (mut places, inboxes) = places(&bound, 1, &routes);
-        let (ours, theirs) = relay::way().unwrap();
-        let former = Former::new(Generation::default(), theirs);
+        let (mut worker_slots, inboxes) = worker_slots(&bound, 1, &routes);
+        let (ours, theirs) = relay::datagram_channel().unwrap();
+        let predecessor = PredecessorRelay::new(Generation::default(), theirs);
         for payload in [&packet(1)[..], &packet(0x1000), &packet(0), &initial(0)] {
-            former.pass(bound.address, &datagram(payload)).unwrap();
+            predecessor.pass(bound.address, &datagram(payload)).unwrap();
         }
         // What comes to an address that the successor alone has is not for this process.
         let other = SocketAddr::new(bound.address.ip(), 1);
-        former.pass(other, &datagram(&packet(0))).unwrap();
-        drop(former);
+        predecessor.pass(other, &datagram(&packet(0))).unwrap();
+        drop(predecessor);
         let ours = altway_socket::watch(ours, tokio::io::Interest::READABLE).unwrap();
         relay::carry(&ours, &inboxes).await;
-        let exchange = places[0][0].exchange.as_mut().unwrap();
-        let arrived: Vec<_> = exchange.arrived().map(|it| it.payload).collect();
+        let router = worker_slots[0][0].router.as_mut().unwrap();
+        let arrived: Vec<_> = router.arrived().map(|it| it.payload).collect();
         assert_eq!(arrived, [packet(0)[..].into(), initial(0)[..].into()]);
     }
 
     #[test]
     fn a_full_queue_drops_what_comes_late() {
-        let mut exchanges = exchanges(2);
+        let mut routers = routers(2);
         for _ in 0..=QUEUE {
-            assert!(exchanges[0].pass_on(&datagram(&packet(1))));
+            assert!(routers[0].pass_on(&datagram(&packet(1))));
         }
-        assert_eq!(exchanges[1].arrived().count(), QUEUE);
-        assert!(exchanges[0].pass_on(&datagram(&packet(1))));
-        assert_eq!(exchanges[1].arrived().count(), 1);
+        assert_eq!(routers[1].arrived().count(), QUEUE);
+        assert!(routers[0].pass_on(&datagram(&packet(1))));
+        assert_eq!(routers[1].arrived().count(), 1);
     }
 
     #[test]
     fn a_worker_that_has_ended_takes_nothing() {
-        let mut exchanges = exchanges(2);
-        exchanges.pop();
-        assert!(exchanges[0].pass_on(&datagram(&packet(1))));
+        let mut routers = routers(2);
+        routers.pop();
+        assert!(routers[0].pass_on(&datagram(&packet(1))));
     }
 
     #[test]
     fn a_lone_worker_exchanges_nothing() {
-        let (places, _) = places(&bound(1), 1, &routes(Steering::Kernel));
-        assert!(matches!(&places[0][..], [Place { exchange: None, .. }]));
+        let (worker_slots, _) = worker_slots(&bound(1), 1, &routes(Steering::Kernel));
+        assert!(matches!(
+            &worker_slots[0][..],
+            [WorkerSlot { router: None, .. }]
+        ));
     }
 
     /// A worker's number is its socket's index in the kernel's group.
@@ -480,7 +490,7 @@ mod tests {
             server,
             ..routes(Steering::Kernel)
         };
-        places(&bound, 8, &routes);
+        worker_slots(&bound, 8, &routes);
         for _ in 0..10 {
             let client = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
             for (worker, socket) in (0..).zip(&bound.udp) {

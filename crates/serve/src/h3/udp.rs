@@ -2,7 +2,7 @@
 
 use super::responses::Endpoint;
 use altway_http3::Datagram;
-use altway_socket::{Progress, Settings, WatchedUdp};
+use altway_socket::{SendOutcome, Settings, WatchedUdp};
 use std::io;
 use std::time::Instant;
 
@@ -34,7 +34,11 @@ impl Udp {
     ///
     /// # Errors
     /// None: the socket has no peer of its own.
-    pub(super) fn send(&mut self, now: Instant, endpoint: &mut Endpoint) -> io::Result<Progress> {
+    pub(super) fn send(
+        &mut self,
+        now: Instant,
+        endpoint: &mut Endpoint,
+    ) -> io::Result<SendOutcome> {
         self.0.send(|batch| endpoint.poll_transmit(now, batch))
     }
 

@@ -11,7 +11,7 @@ use time::{Duration, OffsetDateTime};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// A certificate with less than this left is warned of.
-const SOON: Duration = Duration::days(14);
+const EXPIRY_WARNING: Duration = Duration::days(14);
 
 /// A fault of an [`Identity`](crate::Identity) that its operator should know of. [`Display`](fmt::Display)
 /// names the file and, for a key, the command that mends it.
@@ -182,7 +182,7 @@ impl Validity {
                 place,
                 not_before,
             })
-        } else if not_after - now < SOON {
+        } else if not_after - now < EXPIRY_WARNING {
             Some(IdentityWarning::ExpiresSoon {
                 path,
                 place,

@@ -6,10 +6,10 @@ const SECONDS: Duration = Duration::from_secs(10);
 
 /// Bytes that were written, and whether writing blocks or fails.
 #[derive(Clone, Default)]
-struct Gate(Arc<(Mutex<Gated>, Condvar)>);
+struct BlockingWriter(Arc<(Mutex<WriterState>, Condvar)>);
 
 #[derive(Default)]
-struct Gated {
+struct WriterState {
     written: Vec<u8>,
     shut: bool,
     /// Calls that wait.
@@ -17,13 +17,13 @@ struct Gated {
     fails: bool,
 }
 
-impl Gate {
-    fn set(&self, change: impl FnOnce(&mut Gated)) {
+impl BlockingWriter {
+    fn set(&self, change: impl FnOnce(&mut WriterState)) {
         change(&mut self.0.0.lock().unwrap());
         self.0.1.notify_all();
     }
 
-    fn wait_for(&self, condition: impl Fn(&Gated) -> bool) {
+    fn wait_for(&self, condition: impl Fn(&WriterState) -> bool) {
         let gated = self.0.0.lock().unwrap();
         let waited = self
             .0
@@ -37,7 +37,7 @@ impl Gate {
     }
 }
 
-impl Write for Gate {
+impl Write for BlockingWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut gated = self.0.0.lock().unwrap();
         gated.waiting += 1;
@@ -57,42 +57,42 @@ impl Write for Gate {
 
 #[test]
 fn a_writer_that_is_stuck_holds_nobody_up_and_what_it_misses_is_counted() {
-    let gate = Gate::default();
-    gate.set(|it| it.shut = true);
-    let log = LogWriter::with_capacity(100, gate.clone()).unwrap();
+    let writer = BlockingWriter::default();
+    writer.set(|it| it.shut = true);
+    let log = LogWriter::with_capacity(100, writer.clone()).unwrap();
     log.push(b"first\n").unwrap();
-    gate.wait_for(|it| it.waiting == 1);
+    writer.wait_for(|it| it.waiting == 1);
     let line = [b"x".repeat(9), b"\n".to_vec()].concat();
     // 6 bytes are being written: there is room for nine lines of 10.
     let pushed = (0..20).filter(|_| log.push(&line).is_ok()).count();
     assert_eq!(pushed, 9);
     assert_eq!(log.push(&line), Err(Dropped { in_all: 12 }));
     assert!(!log.drain(Duration::from_millis(20)), "it is stuck");
-    gate.set(|it| it.shut = false);
+    writer.set(|it| it.shut = false);
     assert!(log.drain(SECONDS));
-    let text = gate.text();
+    let text = writer.text();
     assert_eq!(text.matches("xxxxxxxxx\n").count(), 9, "{text}");
     assert_eq!(text.matches(" dropped=12 reason=").count(), 1, "{text}");
     log.push(b"last\n").unwrap();
     assert!(log.drain(SECONDS));
-    assert!(gate.text().ends_with("\nlast\n"));
+    assert!(writer.text().ends_with("\nlast\n"));
 }
 
 #[test]
 fn lines_that_a_full_disk_refuses_are_counted_and_reported_when_it_takes_lines_again() {
-    let gate = Gate::default();
-    gate.set(|it| it.fails = true);
-    let log = LogWriter::start(gate.clone()).unwrap();
+    let writer = BlockingWriter::default();
+    writer.set(|it| it.fails = true);
+    let log = LogWriter::start(writer.clone()).unwrap();
     for _ in 0..3 {
         log.push(b"a\nb\n").unwrap();
         assert!(log.drain(SECONDS));
     }
     assert!(log.take_failure().is_some());
     assert_eq!(log.take_failure(), None, "told once");
-    gate.set(|it| it.fails = false);
+    writer.set(|it| it.fails = false);
     log.push(b"c\n").unwrap();
     assert!(log.drain(SECONDS));
-    let text = gate.text();
+    let text = writer.text();
     assert!(
         text.starts_with("c\n") && text.contains(" dropped=6 "),
         "{text}"
@@ -101,7 +101,7 @@ fn lines_that_a_full_disk_refuses_are_counted_and_reported_when_it_takes_lines_a
 
 #[test]
 fn what_waits_goes_to_the_writer_that_replaces_another() {
-    let [old, new] = [Gate::default(), Gate::default()];
+    let [old, new] = [BlockingWriter::default(), BlockingWriter::default()];
     let log = LogWriter::start(old.clone()).unwrap();
     log.push(b"a\n").unwrap();
     assert!(log.drain(SECONDS));
@@ -120,24 +120,24 @@ fn what_waits_goes_to_the_writer_that_replaces_another() {
 
 #[test]
 fn lines_are_written_after_the_last_handle_is_gone() {
-    let gate = Gate::default();
-    gate.set(|it| it.shut = true);
-    let log = LogWriter::start(gate.clone()).unwrap();
+    let writer = BlockingWriter::default();
+    writer.set(|it| it.shut = true);
+    let log = LogWriter::start(writer.clone()).unwrap();
     log.push(b"a\n").unwrap();
-    gate.wait_for(|it| it.waiting == 1);
+    writer.wait_for(|it| it.waiting == 1);
     log.push(b"b\n").unwrap();
     drop(log);
-    gate.set(|it| it.shut = false);
-    gate.wait_for(|it| it.written.ends_with(b"b\n"));
+    writer.set(|it| it.shut = false);
+    writer.wait_for(|it| it.written.ends_with(b"b\n"));
 }
 
 #[test]
 fn buffers_are_queued_in_their_order_and_come_back_empty_also_where_there_is_no_room() {
-    let gate = Gate::default();
-    gate.set(|it| it.shut = true);
-    let log = LogWriter::with_capacity(16, gate.clone()).unwrap();
+    let writer = BlockingWriter::default();
+    writer.set(|it| it.shut = true);
+    let log = LogWriter::with_capacity(16, writer.clone()).unwrap();
     log.push(b"first\n").unwrap();
-    gate.wait_for(|it| it.waiting == 1);
+    writer.wait_for(|it| it.waiting == 1);
     let push = |line: &str| {
         let mut buffer = line.as_bytes().to_vec();
         let pushed = log.push_buffer(&mut buffer);
@@ -148,9 +148,9 @@ fn buffers_are_queued_in_their_order_and_come_back_empty_also_where_there_is_no_
     assert_eq!(push("bcd\n"), Ok(()), "behind another");
     let line = "longer than the rest\n";
     assert_eq!(push(line), Err(Dropped { in_all: 1 }));
-    gate.set(|it| it.shut = false);
+    writer.set(|it| it.shut = false);
     assert!(log.drain(SECONDS));
-    let text = gate.text();
+    let text = writer.text();
     assert!(text.starts_with("first\na\nbcd\n"), "{text}");
     assert!(text.contains(" dropped=1 "), "{text}");
 }

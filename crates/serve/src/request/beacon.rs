@@ -39,12 +39,12 @@ const RETRY_AFTER: HeaderValue = HeaderValue::from_static("60");
 
 /// The part of the beacon that a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum BeaconRequest {
     Script,
     Report,
 }
 
-impl Asked {
+impl BeaconRequest {
     fn of(target: &[u8]) -> Option<Self> {
         match target {
             SCRIPT_PATH => Some(Self::Script),
@@ -78,16 +78,16 @@ impl<I> Requests<I> {
             .borrow()
             .hosts
             .beacon(head.authority());
-        share.filter(|_| self.terms.http3.is_some())
+        share.filter(|_| self.listener_policy.http3.is_some())
     }
 
     /// The beacon's answer to a request that it can answer without the request's content: all but reports.
     pub(super) fn beacon_response(&self, head: &impl RequestHead) -> Option<Response<Body>> {
-        let asked = Asked::of(head.target()?)?;
+        let asked = BeaconRequest::of(head.target()?)?;
         let share = self.beacon_share(head)?;
         let (allowed, is_allowed) = match asked {
-            Asked::Script => ("GET, HEAD", matches!(head.method(), b"GET" | b"HEAD")),
-            Asked::Report => ("POST", head.method() == b"POST"),
+            BeaconRequest::Script => ("GET, HEAD", matches!(head.method(), b"GET" | b"HEAD")),
+            BeaconRequest::Report => ("POST", head.method() == b"POST"),
         };
         if !is_allowed {
             let mut response = files::page(StatusCode::METHOD_NOT_ALLOWED);
@@ -96,9 +96,9 @@ impl<I> Requests<I> {
             return Some(response);
         }
         match asked {
-            Asked::Script => Some(script(share)),
+            BeaconRequest::Script => Some(script(share)),
             // Browsers say where a request comes from; pages of other origins have nothing to report here.
-            Asked::Report => {
+            BeaconRequest::Report => {
                 let mut origins = head.fields().filter(|(name, _)| *name == b"sec-fetch-site");
                 let is_foreign = origins.any(|(_, value)| value != b"same-origin");
                 is_foreign.then(|| files::page(StatusCode::FORBIDDEN))
@@ -109,14 +109,14 @@ impl<I> Requests<I> {
     /// Returns true if a request that no [`beacon_response`](Self::beacon_response) has answered is a report.
     pub(super) fn is_report(&self, head: &impl RequestHead) -> bool {
         head.method() == b"POST"
-            && head.target().and_then(Asked::of) == Some(Asked::Report)
+            && head.target().and_then(BeaconRequest::of) == Some(BeaconRequest::Report)
             && self.beacon_share(head).is_some()
     }
 
     /// Returns the state of this connection, for a report that has come on it.
     pub(super) fn reporter(&mut self, now: Now) -> Option<Reporter> {
         let decision = self.decision(None, now);
-        self.visit.spoil();
+        self.visit.invalidate();
         Some(Reporter {
             service: Arc::clone(&self.responder.service),
             client: *self.visit.client()?,
@@ -205,15 +205,15 @@ mod tests {
 
     #[test]
     fn the_beacon_has_two_paths_and_no_other_spelling_of_them() {
-        assert_eq!(Asked::of(SCRIPT_PATH), Some(Asked::Script));
-        assert_eq!(Asked::of(REPORT_PATH), Some(Asked::Report));
+        assert_eq!(BeaconRequest::of(SCRIPT_PATH), Some(BeaconRequest::Script));
+        assert_eq!(BeaconRequest::of(REPORT_PATH), Some(BeaconRequest::Report));
         for other in [
             "/.well-known/altway/beacon?x",
             "/.well-known/altway/beacon/",
             "/.well-known/altway/",
             "/.WELL-KNOWN/altway/beacon",
         ] {
-            assert_eq!(Asked::of(other.as_bytes()), None, "{other}");
+            assert_eq!(BeaconRequest::of(other.as_bytes()), None, "{other}");
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::files::FileRange;
 use crate::request::handler::BoxError;
 use crate::request::record::ResponseRecord;
-use crate::request::tunnel::Outlet;
+use crate::request::tunnel::ConnectionHalf;
 use bytes::{Buf, Bytes};
 use http_body::{Body as _, Frame, SizeHint};
 use std::fmt;
@@ -35,7 +35,7 @@ enum Content {
     File(FileRange),
     Stream(Pin<Box<dyn Stream>>, Option<BodyMemory>),
     /// A tunnel, in a box because few bodies are one.
-    Tunnel(Box<Outlet>),
+    Tunnel(Box<ConnectionHalf>),
 }
 
 /// The memory that a service's body holds beside the frames that it has given, for
@@ -152,9 +152,9 @@ impl Body {
     }
 
     /// The body of an open tunnel: whatever a service writes into it.
-    pub(crate) fn tunnel(outlet: Outlet) -> Self {
+    pub(crate) fn tunnel(connection_half: ConnectionHalf) -> Self {
         Self {
-            content: Content::Tunnel(Box::new(outlet)),
+            content: Content::Tunnel(Box::new(connection_half)),
             record: None,
             largest: CHUNK,
         }
@@ -237,7 +237,9 @@ impl Body {
     pub(crate) fn held(&self) -> usize {
         match &self.content {
             Content::Bytes(bytes) => bytes.len(),
-            Content::Tunnel(outlet) if !outlet.has_ended() => outlet.held(),
+            Content::Tunnel(connection_half) if !connection_half.has_ended() => {
+                connection_half.held()
+            }
             Content::Stream(_, Some(memory)) => memory.get(),
             Content::Shared(_) | Content::File(_) | Content::Stream(..) | Content::Tunnel(_) => 0,
         }
@@ -255,7 +257,7 @@ impl Body {
                 Err(error) => return Poll::Ready(Some(Err(error.into()))),
             },
             Content::Stream(body, _) => return body.as_mut().poll_bytes(cx),
-            Content::Tunnel(outlet) => return outlet.poll_frame(cx),
+            Content::Tunnel(connection_half) => return connection_half.poll_frame(cx),
         };
         let frame = (!chunk.is_empty()).then(|| Ok(Frame::data(chunk)));
         Poll::Ready(frame)
@@ -280,7 +282,7 @@ impl http_body::Body for Body {
     fn is_end_stream(&self) -> bool {
         match &self.content {
             Content::Stream(body, _) => body.has_ended(),
-            Content::Tunnel(outlet) => outlet.has_ended(),
+            Content::Tunnel(connection_half) => connection_half.has_ended(),
             _ => self.size_hint().exact() == Some(0),
         }
     }
@@ -314,14 +316,14 @@ mod tests {
 
     #[test]
     fn a_tunnel_counts_with_its_pipe_and_what_its_service_says() {
-        let (inlet, mut outlet) = crate::request::tunnel::pipe();
+        let (service_half, mut connection_half) = crate::request::tunnel::pipe();
         let memory = BodyMemory::default();
         memory.set(1_000);
-        outlet.set_memory(Some(memory));
-        inlet.accept();
-        let body = Body::tunnel(outlet);
+        connection_half.set_memory(Some(memory));
+        service_half.accept();
+        let body = Body::tunnel(connection_half);
         assert_eq!(body.held(), (64 << 10) + 1_000);
-        drop(inlet);
+        drop(service_half);
         assert_eq!(body.held(), 0);
     }
 

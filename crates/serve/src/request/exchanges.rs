@@ -7,7 +7,7 @@
 use crate::RequestBody;
 use crate::embed::Answering;
 use crate::files::FileCache;
-use crate::held::Held;
+use crate::held::MemoryReservation;
 use crate::incidents::Incident;
 use crate::request::body::Body;
 use crate::request::carrier::Carrier;
@@ -15,7 +15,7 @@ use crate::request::handler::BoxError;
 use crate::request::outgoing::{Outgoing, Sent};
 use crate::request::pending::{PendingWork, Ready, Work};
 use crate::request::prepared::Prepared;
-use crate::request::requests::{Answer, Asking, Now, Requests};
+use crate::request::requests::{Answer, Now, PendingAnswer, Requests};
 use crate::request::spares::Spares;
 use crate::request::upload::Report;
 use crate::selection::visit::Complete;
@@ -28,7 +28,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// The means by which the exchanges of a connection go on.
-pub(crate) struct Means<'a, C: Carrier> {
+pub(crate) struct ExchangeContext<'a, C: Carrier> {
     pub(crate) carrier: C,
     pub(crate) pending: &'a mut PendingWork<C::Key>,
     pub(crate) files: &'a RefCell<FileCache>,
@@ -81,59 +81,59 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
         &mut self,
         stream: S,
         prepared: &Prepared,
-        means: &mut Means<'_, C>,
+        context: &mut ExchangeContext<'_, C>,
     ) {
-        let now = means.now;
+        let now = context.now;
         let decision = self.requests.decision(Some(prepared.entry.size), now);
-        let carrier = &mut means.carrier;
+        let carrier = &mut context.carrier;
         let sent = carrier.send_prepared(stream, &self.requests, prepared, decision.as_ref(), now);
         let sent = match sent {
             Ok(sent) => sent,
-            Err(error) => return self.cut_off(stream, &error, means),
+            Err(error) => return self.cut_off(stream, &error, context),
         };
         let rest = self.requests.sent_prepared(prepared, decision, sent, now);
-        self.sent(sent, means);
+        self.sent(sent, context);
         match rest {
             // The usual case: it is small, and the windows are open.
-            None => self.answered(stream, means),
+            None => self.answered(stream, context),
             Some(rest) => self.start(
                 stream,
                 |held, now| Outgoing::of_file(rest, held, now),
-                means,
+                context,
             ),
         }
     }
 
-    /// Asks the service for a response. `body` comes by an upload of `means.pending`, if the request has any.
+    /// Asks the service for a response. `body` comes by an upload of `context.pending`, if the request has any.
     pub(crate) fn ask<C: Carrier<Stream = S>>(
         &mut self,
         stream: S,
         request: Request<RequestBody>,
-        means: &mut Means<'_, C>,
+        context: &mut ExchangeContext<'_, C>,
     ) {
         // Whoever asks for a tunnel sends nothing, and no end, before it has its answer.
         let may_wait = !C::ANSWERS_EARLY && request.method() != Method::CONNECT;
-        match self.requests.ask(request, means.now) {
+        match self.requests.ask(request, context.now) {
             Answer::Now(response) => {
-                let upload = means.pending.upload(means.carrier.key(stream));
+                let upload = context.pending.upload(context.carrier.key(stream));
                 match upload.filter(|receiving| may_wait && !receiving.expects_continue()) {
                     Some(receiving) => receiving.answer_later(response),
-                    None => self.respond(stream, response, means),
+                    None => self.respond(stream, response, context),
                 }
             }
-            Answer::Later(answering) => self.await_response(stream, answering, means),
+            Answer::Later(answering) => self.await_response(stream, answering, context),
         }
     }
 
     fn await_response<C: Carrier<Stream = S>>(
         &mut self,
         stream: S,
-        answering: Answering<Asking>,
-        means: &mut Means<'_, C>,
+        answering: Answering<PendingAnswer>,
+        context: &mut ExchangeContext<'_, C>,
     ) {
-        let key = means.carrier.key(stream);
-        if let Some(ready) = means.pending.begin(key, Work::Respond(answering)) {
-            self.go_on(stream, ready, means);
+        let key = context.carrier.key(stream);
+        if let Some(ready) = context.pending.begin(key, Work::Respond(answering)) {
+            self.go_on(stream, ready, context);
         }
     }
 
@@ -143,27 +143,27 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
         &mut self,
         stream: S,
         ready: Ready,
-        means: &mut Means<'_, C>,
+        context: &mut ExchangeContext<'_, C>,
     ) {
         match ready {
             Ready::Interim(answering, status, fields) => {
-                means.carrier.send_informational(stream, status, fields);
-                self.await_response(stream, answering, means);
+                context.carrier.send_informational(stream, status, fields);
+                self.await_response(stream, answering, context);
             }
             Ready::Response(answered) => {
-                let response = self.requests.finish(answered, means.now);
-                self.respond(stream, response, means);
+                let response = self.requests.finish(answered, context.now);
+                self.respond(stream, response, context);
             }
             Ready::Frame(body, frame) => {
                 let Some(outgoing) = self.sending.get_mut(&stream) else {
                     return;
                 };
-                match outgoing.resume(body, frame, means.now.instant) {
-                    Ok(()) => self.send(stream, means),
-                    Err(error) => self.cut_off(stream, &error, means),
+                match outgoing.resume(body, frame, context.now.instant) {
+                    Ok(()) => self.send(stream, context),
+                    Err(error) => self.cut_off(stream, &error, context),
                 }
             }
-            Ready::Report(report) => self.report(stream, &report, means),
+            Ready::Report(report) => self.report(stream, &report, context),
         }
     }
 
@@ -172,12 +172,12 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
         &mut self,
         stream: S,
         report: &Report,
-        means: &mut Means<'_, C>,
+        context: &mut ExchangeContext<'_, C>,
     ) {
-        means.carrier.release(stream, report.read);
-        let upload = means.pending.upload(means.carrier.key(stream));
+        context.carrier.release(stream, report.read);
+        let upload = context.pending.upload(context.carrier.key(stream));
         if upload.is_some_and(|receiving| receiving.must_continue(report)) {
-            let carrier = &mut means.carrier;
+            let carrier = &mut context.carrier;
             carrier.send_informational(stream, StatusCode::CONTINUE, HeaderMap::new());
         }
     }
@@ -186,15 +186,15 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
         &mut self,
         stream: S,
         response: Response<Body>,
-        means: &mut Means<'_, C>,
+        context: &mut ExchangeContext<'_, C>,
     ) {
         let (parts, body) = response.into_parts();
         let head = Response::from_parts(parts, ());
         let end = body.is_end_stream();
-        match means.carrier.send_head(stream, head, end) {
-            Err(error) => self.cut_off(stream, &error, means),
-            Ok(()) if end => self.answered(stream, means),
-            Ok(()) => self.start(stream, |held, now| Outgoing::of(body, held, now), means),
+        match context.carrier.send_head(stream, head, end) {
+            Err(error) => self.cut_off(stream, &error, context),
+            Ok(()) if end => self.answered(stream, context),
+            Ok(()) => self.start(stream, |held, now| Outgoing::of(body, held, now), context),
         }
     }
 
@@ -202,13 +202,13 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
     fn start<C: Carrier<Stream = S>>(
         &mut self,
         stream: S,
-        outgoing: impl FnOnce(Held, Instant) -> Outgoing,
-        means: &mut Means<'_, C>,
+        outgoing: impl FnOnce(MemoryReservation, Instant) -> Outgoing,
+        context: &mut ExchangeContext<'_, C>,
     ) {
         let held = self.requests.admitted().held().holder();
-        let outgoing = outgoing(held, means.now.instant);
+        let outgoing = outgoing(held, context.now.instant);
         self.put_in(stream, outgoing);
-        self.send(stream, means);
+        self.send(stream, context);
     }
 
     fn put_in(&mut self, stream: S, outgoing: Outgoing) {
@@ -237,63 +237,75 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
     }
 
     /// Hands over as much of a response's content as the protocol takes in its turn.
-    pub(crate) fn send<C: Carrier<Stream = S>>(&mut self, stream: S, means: &mut Means<'_, C>) {
+    pub(crate) fn send<C: Carrier<Stream = S>>(
+        &mut self,
+        stream: S,
+        context: &mut ExchangeContext<'_, C>,
+    ) {
         let Some(outgoing) = self.sending.get_mut(&stream) else {
             return;
         };
-        let sent = outgoing.hand_over(stream, means);
+        let sent = outgoing.hand_over(stream, context);
         let bytes = outgoing.take_handed_over();
-        self.sent(bytes, means);
+        self.sent(bytes, context);
         match sent {
             Ok(Sent::Part) => {}
-            Ok(Sent::Waiting) => self.requests.starve(),
+            Ok(Sent::Waiting) => self.requests.mark_app_limited(),
             Ok(Sent::All) => {
                 self.take_out(stream);
-                self.answered(stream, means);
+                self.answered(stream, context);
             }
-            Err(error) => self.cut_off(stream, &error, means),
+            Err(error) => self.cut_off(stream, &error, context),
         }
     }
 
     /// Counts what was handed over of responses.
-    fn sent<C: Carrier>(&mut self, bytes: usize, means: &mut Means<'_, C>) {
-        let (carrier, now) = (&mut means.carrier, means.now.instant);
+    fn sent<C: Carrier>(&mut self, bytes: usize, context: &mut ExchangeContext<'_, C>) {
+        let (carrier, now) = (&mut context.carrier, context.now.instant);
         self.requests.sent(bytes as u64, now, || carrier.counters());
     }
 
     /// The response has been handed over whole.
-    fn answered<C: Carrier<Stream = S>>(&mut self, stream: S, means: &mut Means<'_, C>) {
-        let carrier = &mut means.carrier;
+    fn answered<C: Carrier<Stream = S>>(
+        &mut self,
+        stream: S,
+        context: &mut ExchangeContext<'_, C>,
+    ) {
+        let carrier = &mut context.carrier;
         carrier.over(stream);
-        if self.requests.completed(means.now, || carrier.counters()) == Complete::Watch {
+        if self.requests.completed(context.now, || carrier.counters()) == Complete::Watch {
             carrier.watch();
         }
-        if let Some(receiving) = means.pending.upload(carrier.key(stream)) {
+        if let Some(receiving) = context.pending.upload(carrier.key(stream)) {
             receiving.answered = true;
-            self.settle(stream, means);
+            self.settle(stream, context);
         }
     }
 
     /// Takes more of a request's content, or its end.
-    pub(crate) fn received<C: Carrier<Stream = S>>(&mut self, stream: S, means: &mut Means<'_, C>) {
-        let Some(receiving) = means.pending.upload(means.carrier.key(stream)) else {
+    pub(crate) fn received<C: Carrier<Stream = S>>(
+        &mut self,
+        stream: S,
+        context: &mut ExchangeContext<'_, C>,
+    ) {
+        let Some(receiving) = context.pending.upload(context.carrier.key(stream)) else {
             return;
         };
         receiving.count();
         match receiving.early_response() {
-            Some(response) => self.respond(stream, response, means),
-            None => self.settle(stream, means),
+            Some(response) => self.respond(stream, response, context),
+            None => self.settle(stream, context),
         }
     }
 
     /// Forgets an exchange that is over, or is but for content that nobody will read.
-    fn settle<C: Carrier<Stream = S>>(&mut self, stream: S, means: &mut Means<'_, C>) {
-        let Some(receiving) = means.pending.upload(means.carrier.key(stream)) else {
+    fn settle<C: Carrier<Stream = S>>(&mut self, stream: S, context: &mut ExchangeContext<'_, C>) {
+        let Some(receiving) = context.pending.upload(context.carrier.key(stream)) else {
             return;
         };
         let (is_over, is_unwanted) = (receiving.is_over(), receiving.is_unwanted());
-        if is_over || (is_unwanted && means.carrier.leave_content(stream)) {
-            self.forget(stream, means);
+        if is_over || (is_unwanted && context.carrier.leave_content(stream)) {
+            self.forget(stream, context);
         }
     }
 
@@ -302,7 +314,7 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
         &mut self,
         stream: S,
         error: &BoxError,
-        means: &mut Means<'_, C>,
+        context: &mut ExchangeContext<'_, C>,
     ) {
         let client = self.requests.client();
         tracing::debug!(%error, %client, "cannot send a response on");
@@ -310,19 +322,19 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
         if !C::is_taken_back(error) {
             self.requests.record(Incident::BrokenResponse);
         }
-        means.carrier.abandon(stream);
-        self.forget(stream, means);
+        context.carrier.abandon(stream);
+        self.forget(stream, context);
     }
 
     /// The client has given an exchange up.
     pub(crate) fn cancelled<C: Carrier<Stream = S>>(
         &mut self,
         stream: S,
-        means: &mut Means<'_, C>,
+        context: &mut ExchangeContext<'_, C>,
     ) {
-        self.forget(stream, means);
-        if means.carrier.in_progress() == 0 {
-            self.requests.visit().cancelled(means.now.instant);
+        self.forget(stream, context);
+        if context.carrier.in_progress() == 0 {
+            self.requests.visit().cancelled(context.now.instant);
         }
     }
 
@@ -334,11 +346,15 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
     }
 
     /// Drops what is left of an exchange whose stream is gone.
-    pub(crate) fn forget<C: Carrier<Stream = S>>(&mut self, stream: S, means: &mut Means<'_, C>) {
+    pub(crate) fn forget<C: Carrier<Stream = S>>(
+        &mut self,
+        stream: S,
+        context: &mut ExchangeContext<'_, C>,
+    ) {
         self.take_out(stream);
-        let unread = means.pending.cancel(means.carrier.key(stream));
+        let unread = context.pending.cancel(context.carrier.key(stream));
         // The connection's window has them still.
-        means.carrier.release(stream, unread);
-        means.carrier.over(stream);
+        context.carrier.release(stream, unread);
+        context.carrier.over(stream);
     }
 }

@@ -1,10 +1,10 @@
 //! Services of the embedder behind one type that the server's own code can hold.
 
 use crate::RequestBody;
-use crate::embed::Circumstances;
+use crate::embed::RequestContext;
 use crate::incidents::ContentTooLong;
 use crate::request::body::{Body, BodyMemory};
-use crate::request::contained::{Contained, ContainedBody, contain};
+use crate::request::panic_guard::{PanicGuard, PanicGuardBody, catch_panic};
 use http::{Request, Response};
 use std::fmt;
 use std::future::{poll_fn, ready};
@@ -41,7 +41,7 @@ pub(crate) trait Handler: fmt::Debug + Send + Sync {
     fn call(
         &self,
         request: Request<RequestBody>,
-        circumstances: Circumstances,
+        request_context: RequestContext,
     ) -> Pending<Result<Response<Body>, BoxError>>;
 }
 
@@ -58,7 +58,11 @@ pub trait Responder: fmt::Debug + Send + Sync + 'static {
     type Future: Future<Output = Response<Self::Body>> + Unpin + 'static;
 
     /// Begins to answer, on the thread of the request's connection: it should not block. A panic becomes a 500.
-    fn respond(&self, request: Request<RequestBody>, circumstances: Circumstances) -> Self::Future;
+    fn respond(
+        &self,
+        request: Request<RequestBody>,
+        request_context: RequestContext,
+    ) -> Self::Future;
 }
 
 /// A [`Responder`] of the embedder.
@@ -69,17 +73,17 @@ impl<R: Responder> Handler for Responding<R> {
     fn call(
         &self,
         request: Request<RequestBody>,
-        circumstances: Circumstances,
+        request_context: RequestContext,
     ) -> Pending<Result<Response<Body>, BoxError>> {
-        match contain(|| self.0.respond(request, circumstances)) {
-            Ok(future) => Box::pin(Responded(Contained::new(future))),
+        match catch_panic(|| self.0.respond(request, request_context)) {
+            Ok(future) => Box::pin(Responded(PanicGuard::new(future))),
             Err(panic) => Box::pin(ready(Err(panic))),
         }
     }
 }
 
 /// The response of a [`Responder`] that was asked.
-struct Responded<F>(Contained<F>);
+struct Responded<F>(PanicGuard<F>);
 
 impl<F, B> Future for Responded<F>
 where
@@ -139,11 +143,11 @@ where
     fn call(
         &self,
         mut request: Request<RequestBody>,
-        circumstances: Circumstances,
+        request_context: RequestContext,
     ) -> Pending<Result<Response<Body>, BoxError>> {
-        circumstances.put_into(&mut request);
-        let mut service = match contain(|| self.0.get()) {
-            Ok(service) => Contained::new(service),
+        request_context.put_into(&mut request);
+        let mut service = match catch_panic(|| self.0.get()) {
+            Ok(service) => PanicGuard::new(service),
             Err(panic) => return Box::pin(ready(Err(panic))),
         };
         // Most are: then nothing that waits for the answer has to hold the request.
@@ -153,16 +157,16 @@ where
             Poll::Pending => Box::pin(answer(service, request)),
             Poll::Ready(Err(error)) => Box::pin(ready(Err(error))),
             Poll::Ready(Ok(())) => match service.call(|it| Box::pin(it.call(request))) {
-                Ok(future) => Box::pin(answered(Contained::new(future))),
+                Ok(future) => Box::pin(answered(PanicGuard::new(future))),
                 Err(panic) => Box::pin(ready(Err(panic))),
             },
         }
     }
 }
 
-/// A service's answer. Nothing of the service runs outside of [`Contained`].
+/// A service's answer. Nothing of the service runs outside of [`PanicGuard`].
 pub(crate) async fn answer<S, B>(
-    mut service: Contained<S>,
+    mut service: PanicGuard<S>,
     request: Request<RequestBody>,
 ) -> Result<Response<Body>, BoxError>
 where
@@ -173,11 +177,11 @@ where
 {
     poll_fn(|cx| caught(service.call(|it| it.poll_ready(cx).map_err(Into::into)))).await?;
     let future = service.call(|it| Box::pin(it.call(request)))?;
-    answered(Contained::new(future)).await
+    answered(PanicGuard::new(future)).await
 }
 
 /// The response of a service that was called.
-async fn answered<F, B, E>(mut future: Contained<Pin<Box<F>>>) -> Result<Response<Body>, BoxError>
+async fn answered<F, B, E>(mut future: PanicGuard<Pin<Box<F>>>) -> Result<Response<Body>, BoxError>
 where
     F: Future<Output = Result<Response<B>, E>>,
     E: Into<BoxError>,
@@ -206,7 +210,7 @@ where
     let mut response = response;
     let mut memory = response.extensions_mut().remove::<BodyMemory>();
     let mut response = response.map(|body| {
-        let mut body = ContainedBody::new(body);
+        let mut body = PanicGuardBody::new(body);
         match body.at_once(SHORT) {
             Some(bytes) => Body::bytes(bytes),
             None => Body::stream(body, memory.take()),

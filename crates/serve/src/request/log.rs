@@ -6,10 +6,10 @@
 
 mod format;
 mod line;
-mod stamp;
+mod timestamp;
 
 pub use format::{LogFormat, UnknownLogFormat};
-pub(crate) use line::{Line, LineText, LoggedHead, Told};
+pub(crate) use line::{Line, LineText, LoggedHead, LoggedOffer};
 
 use crate::log_writer::{Dropped, LogWriter};
 use crate::throttle::Throttle;
@@ -260,7 +260,7 @@ mod tests {
             bytes: 7,
             duration: Duration::ZERO,
             is_cut: false,
-            told: None,
+            logged_offer: None,
         };
         line.text(LogFormat::KeyValue)
     }

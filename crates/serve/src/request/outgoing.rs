@@ -1,10 +1,10 @@
 //! A response's body on its way from whoever makes it to its protocol, whichever that is.
 
 use crate::files::{Piece, Reading};
-use crate::held::Held;
+use crate::held::MemoryReservation;
 use crate::request::body::Body;
 use crate::request::carrier::Carrier;
-use crate::request::exchanges::Means;
+use crate::request::exchanges::ExchangeContext;
 use crate::request::handler::BoxError;
 use crate::request::pending::{PendingWork, Ready, Work};
 use crate::request::record::ResponseRecord;
@@ -22,7 +22,7 @@ pub(crate) struct Outgoing {
     source: Source,
     /// Time at which bytes of it were last taken, or could first be.
     pub(crate) moved: Instant,
-    held: Held,
+    held: MemoryReservation,
     /// Bytes that were handed over since it was asked.
     handed_over: usize,
     /// All of it was handed over.
@@ -45,7 +45,7 @@ pub(crate) enum Sent {
 }
 
 impl Outgoing {
-    pub(crate) fn of(body: Body, held: Held, now: Instant) -> Self {
+    pub(crate) fn of(body: Body, held: MemoryReservation, now: Instant) -> Self {
         let source = match body.into_file() {
             Ok((range, record)) => Source::File(Reading::File(range), record),
             Err(body) => Source::Body(Sending::new(body)),
@@ -62,7 +62,7 @@ impl Outgoing {
     /// Makes one of the rest of a file.
     pub(crate) fn of_file(
         (reading, record): (Reading, Option<ResponseRecord>),
-        held: Held,
+        held: MemoryReservation,
         now: Instant,
     ) -> Self {
         Self {
@@ -112,15 +112,15 @@ impl Outgoing {
     pub(crate) fn hand_over<C: Carrier>(
         &mut self,
         stream: C::Stream,
-        means: &mut Means<'_, C>,
+        context: &mut ExchangeContext<'_, C>,
     ) -> Result<Sent, BoxError> {
         let mut sent = Ok(Sent::Part);
         let mut again = false;
         while let Ok(Sent::Part) = sent
-            && let Some(room) = means.carrier.room(stream, again)
+            && let Some(room) = context.carrier.room(stream, again)
         {
             again = true;
-            let taken = self.hand_over_piece(stream, room, means);
+            let taken = self.hand_over_piece(stream, room, context);
             match taken {
                 Ok(Taken::All) => {}
                 Ok(Taken::Part) => break,
@@ -155,14 +155,14 @@ impl Outgoing {
         &mut self,
         stream: C::Stream,
         room: usize,
-        means: &mut Means<'_, C>,
+        context: &mut ExchangeContext<'_, C>,
     ) -> Result<Taken, BoxError> {
-        let Means {
+        let ExchangeContext {
             carrier,
             pending,
             files,
             now,
-        } = means;
+        } = context;
         let (mut piece, mut nothing) = (Piece::nothing(), Bytes::new());
         let (chunk, last) = match &mut self.source {
             Source::File(reading, _) => {

@@ -9,11 +9,11 @@ mod waits;
 
 use crate::RequestBody;
 use crate::embed::{Answering, Step};
-use crate::held::Held;
+use crate::held::MemoryReservation;
 use crate::request::body::Body;
-use crate::request::contained::contain;
 use crate::request::handler::BoxError;
-use crate::request::requests::{Answered, Asking};
+use crate::request::panic_guard::catch_panic;
+use crate::request::requests::{PendingAnswer, UnfinishedResponse};
 use crate::request::spares::Spares;
 use crate::request::upload::{Report, Upload, upload};
 use bytes::Bytes;
@@ -60,7 +60,7 @@ pub(crate) struct State<K> {
 /// A response or a frame to wait for.
 pub(crate) enum Work {
     /// A response.
-    Respond(Answering<Asking>),
+    Respond(Answering<PendingAnswer>),
     /// The next frame of a body.
     Frame(Body),
 }
@@ -79,8 +79,8 @@ pub(crate) enum Taken {
 /// The result with which an exchange goes on.
 pub(crate) enum Ready {
     /// An interim response, and the one that is still waited for.
-    Interim(Answering<Asking>, StatusCode, HeaderMap),
-    Response(Answered),
+    Interim(Answering<PendingAnswer>, StatusCode, HeaderMap),
+    Response(UnfinishedResponse),
     /// The body, and what [`http_body::Body::poll_frame`] gave.
     Frame(Body, Option<Result<Frame<Bytes>, BoxError>>),
     /// A report of the exchange's upload.
@@ -91,7 +91,7 @@ pub(crate) enum Ready {
 pub(crate) struct Receiving {
     pub(crate) upload: Upload,
     /// Counts what waits for the reader, where the connection doesn't.
-    pub(crate) held: Option<Held>,
+    pub(crate) held: Option<MemoryReservation>,
     /// The client waits for 100 (RFC 9110 section 10.1.1).
     expects_continue: bool,
     /// The response to a request whose body nobody reads.
@@ -333,7 +333,7 @@ impl Receiving {
     /// the client holds as much as it may and some of it is here.
     pub(crate) fn has_room(&self, most: usize) -> bool {
         let waiting = self.upload.waiting();
-        let is_scarce = || self.held.as_ref().is_some_and(Held::is_scarce);
+        let is_scarce = || self.held.as_ref().is_some_and(MemoryReservation::is_scarce);
         waiting < most && (waiting == 0 || !is_scarce())
     }
 
@@ -387,7 +387,7 @@ impl Future for Work {
             Self::Frame(body) => {
                 // A service catches its own panics; a body that panics must not take the other
                 // connections of its worker along.
-                let frame = match contain(|| Pin::new(&mut *body).poll_frame(cx)) {
+                let frame = match catch_panic(|| Pin::new(&mut *body).poll_frame(cx)) {
                     Ok(frame) => ready!(frame),
                     Err(panic) => Some(Err(panic)),
                 };

@@ -3,11 +3,11 @@
 //! A request that repeats the one before on its connection is known by its head's identity, without a
 //! check and without a look-up: both were made for the one before.
 
-use crate::files::{Accepted, Entry, Reading, is_conditional};
+use crate::files::{AcceptedCodings, Entry, Reading, is_conditional};
 use crate::request::body::Body;
 use crate::request::check::RequestHead;
 use crate::request::content::Target;
-use crate::request::log::{Line, LineText, LoggedHead, Told};
+use crate::request::log::{Line, LineText, LoggedHead, LoggedOffer};
 use crate::request::record::ResponseRecord;
 use crate::request::requests::{Now, Requests};
 use crate::selection::HostIndex;
@@ -26,7 +26,7 @@ pub(crate) struct Prepared {
 }
 
 /// The latest request of a connection that was answered so.
-pub(crate) struct Latest<I> {
+pub(crate) struct LastPrepared<I> {
     id: Option<I>,
     /// The number of the snapshot by which it was answered.
     snapshot: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Latest<I> {
 
 /// The line in the log of a file that was sent whole.
 struct KnownLine {
-    told: Option<Told>,
+    logged_offer: Option<LoggedOffer>,
     text: LineText,
 }
 
@@ -77,14 +77,14 @@ impl<I> Requests<I> {
             let fields = head
                 .fields()
                 .filter(|(name, _)| *name == b"accept-encoding");
-            Accepted::of(fields.map(|(_, value)| value))
+            AcceptedCodings::of(fields.map(|(_, value)| value))
         };
         let entry = cache.find(files, head.target()?, accepted, now.instant)?;
-        if !self.terms.is_secure && entry.has_field(&STRICT_TRANSPORT_SECURITY) {
+        if !self.listener_policy.is_secure && entry.has_field(&STRICT_TRANSPORT_SECURITY) {
             // Its fields are made, and this one must not be among them (RFC 6797 section 7.2).
             return None;
         }
-        self.latest = Some(Latest {
+        self.latest = Some(LastPrepared {
             id: head.id(),
             snapshot: snapshot.number,
             entry: Rc::downgrade(&entry),
@@ -163,14 +163,16 @@ impl<I> Requests<I> {
             return;
         };
         let (client, protocol) = (self.client(), self.protocol);
-        let told = self.told(decision);
+        let logged_offer = self.logged_offer(decision);
         let Some(latest) = &mut self.latest else {
             return;
         };
         let Some(head) = &latest.logged else {
             return;
         };
-        latest.line.take_if(|line| line.told != told);
+        latest
+            .line
+            .take_if(|line| line.logged_offer != logged_offer);
         let line = latest.line.get_or_insert_with(|| {
             let line = Line {
                 client,
@@ -180,10 +182,10 @@ impl<I> Requests<I> {
                 bytes: size,
                 duration: Duration::ZERO,
                 is_cut: false,
-                told,
+                logged_offer,
             };
             KnownLine {
-                told,
+                logged_offer,
                 text: line.text(log.format()),
             }
         });

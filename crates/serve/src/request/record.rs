@@ -2,7 +2,7 @@
 
 use crate::metrics::WorkerCounters;
 use crate::request::check::RequestHead;
-use crate::request::log::{AccessLog, Line, LoggedHead, Protocol, Told};
+use crate::request::log::{AccessLog, Line, LoggedHead, LoggedOffer, Protocol};
 use crate::request::requests::Requests;
 use altway_select::Decision;
 use http::StatusCode;
@@ -33,7 +33,7 @@ struct LoggedResponse {
     /// The length that the response promises, if it does.
     expected: Option<u64>,
     is_whole: bool,
-    told: Option<Told>,
+    logged_offer: Option<LoggedOffer>,
 }
 
 impl ResponseRecord {
@@ -111,7 +111,7 @@ impl<I> Requests<I> {
                 bytes: 0,
                 expected,
                 is_whole: false,
-                told: self.told(decision),
+                logged_offer: self.logged_offer(decision),
             })
         });
         let counters = &self.responder.counters;
@@ -119,9 +119,9 @@ impl<I> Requests<I> {
     }
 
     /// The log's words on a decision.
-    pub(super) fn told(&self, decision: Option<Decision>) -> Option<Told> {
+    pub(super) fn logged_offer(&self, decision: Option<Decision>) -> Option<LoggedOffer> {
         let (decision, client) = (decision?, self.visit.client()?);
-        Some(Told {
+        Some(LoggedOffer {
             decision,
             key: client.key(),
             class: client.class(),
@@ -146,7 +146,7 @@ impl Drop for ResponseRecord {
             bytes: logged.bytes,
             duration,
             is_cut: !logged.is_whole,
-            told: logged.told,
+            logged_offer: logged.logged_offer,
         };
         let text = line.text(logged.log.format());
         logged.log.add(SystemTime::now(), &text);

@@ -3,7 +3,7 @@
 
 use crate::RequestBody;
 use crate::client_auth::{ClientCertificate, Presented};
-use crate::clients::Admitted;
+use crate::clients::AdmittedConnection;
 use crate::embed::{Answering, Hints};
 use crate::files::{self, FileCache};
 use crate::incidents::{ContentTooLong, Incident};
@@ -14,12 +14,12 @@ use crate::request::content::Snapshot;
 use crate::request::fields::{CommonFields, Offered};
 use crate::request::handler::Peer;
 use crate::request::identify::Identified;
+use crate::request::listener_policy::ListenerPolicy;
 use crate::request::log::{LoggedHead, Protocol};
-use crate::request::prepared::{Latest, Prepared};
+use crate::request::prepared::{LastPrepared, Prepared};
 use crate::request::redirect;
-use crate::request::service::{Later, Raw, Service};
-use crate::request::terms::Terms;
-use crate::request::tunnel::Outlet;
+use crate::request::service::{Later, Service, ServiceResponse};
+use crate::request::tunnel::ConnectionHalf;
 use crate::request::upgrade;
 use crate::selection::counters::Counters;
 use crate::selection::load::Load;
@@ -70,14 +70,14 @@ pub(crate) struct Requests<I> {
     pub(super) responder: Rc<Responder>,
     peer: SocketAddr,
     local: Option<SocketAddr>,
-    admitted: Rc<Admitted>,
+    admitted: Rc<AdmittedConnection>,
     pub(super) protocol: Protocol,
     pub(super) visit: Visit,
-    pub(super) latest: Option<Latest<I>>,
+    pub(super) latest: Option<LastPrepared<I>>,
     has_responded: bool,
     /// Authority of the latest request of a client that may be told of HTTP/3 when the connection idles.
     authority: Option<Box<[u8]>>,
-    pub(super) terms: Terms,
+    pub(super) listener_policy: ListenerPolicy,
     /// The certificate that the client has shown in its handshake; `None` in clear text, and where
     /// nobody is asked.
     pub(super) presented: Option<Rc<Presented>>,
@@ -88,7 +88,7 @@ pub(crate) struct Requests<I> {
 }
 
 /// The source of a request's answer.
-pub(crate) enum Screened {
+pub(crate) enum AnswerSource {
     /// Nobody: it is refused, or led elsewhere.
     Refused(Response<Body>),
     /// The cache of files.
@@ -101,35 +101,35 @@ pub(crate) enum Screened {
 pub(crate) enum Answer {
     Now(Response<Body>),
     /// An answer to be waited for, and then to be [finished](Requests::finish).
-    Later(Answering<Asking>),
+    Later(Answering<PendingAnswer>),
 }
 
 /// A response without the fields that every response has, and what was asked.
-pub(crate) struct Answered {
-    asked: Asked,
+pub(crate) struct UnfinishedResponse {
+    asked: RequestFacts,
     response: Response<Body>,
 }
 
 /// A response that is waited for, and what was asked.
-pub(crate) struct Asking {
+pub(crate) struct PendingAnswer {
     /// `None`: it has been answered.
-    asked: Option<Asked>,
+    asked: Option<RequestFacts>,
     response: Later,
 }
 
-impl Future for Asking {
-    type Output = Answered;
+impl Future for PendingAnswer {
+    type Output = UnfinishedResponse;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answered> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<UnfinishedResponse> {
         let response = ready!(Pin::new(&mut self.response).poll(cx));
         let asked = self.asked.take();
         let asked = asked.expect("nobody polls a future again that is over");
-        Poll::Ready(Answered { asked, response })
+        Poll::Ready(UnfinishedResponse { asked, response })
     }
 }
 
 /// The facts of a request that its response and the log depend on.
-struct Asked {
+struct RequestFacts {
     method: Method,
     host: HostIndex,
     /// Time at which its head was screened.
@@ -137,7 +137,7 @@ struct Asked {
     /// `None` without a log.
     logged: Option<Arc<LoggedHead>>,
     /// The connection's end of the tunnel, where the request is offered an upgrade.
-    outlet: Option<Box<Outlet>>,
+    connection_half: Option<Box<ConnectionHalf>>,
 }
 
 impl Responder {
@@ -185,17 +185,17 @@ impl Now {
 }
 
 impl<I> Requests<I> {
-    /// `began`: when the connection was accepted; `terms`: those of its listener.
+    /// `began`: when the connection was accepted; `listener_policy`: those of its listener.
     pub(crate) fn new(
         responder: Rc<Responder>,
         protocol: Protocol,
         peer: SocketAddr,
-        admitted: Rc<Admitted>,
+        admitted: Rc<AdmittedConnection>,
         began: Instant,
-        terms: Terms,
+        listener_policy: ListenerPolicy,
     ) -> Self {
         Self {
-            terms,
+            listener_policy,
             _open: responder.counters.open(protocol),
             responder,
             peer,
@@ -228,7 +228,7 @@ impl<I> Requests<I> {
         self.peer.ip()
     }
 
-    pub(crate) fn admitted(&self) -> &Rc<Admitted> {
+    pub(crate) fn admitted(&self) -> &Rc<AdmittedConnection> {
         &self.admitted
     }
 
@@ -254,9 +254,9 @@ impl<I> Requests<I> {
         in_progress: usize,
         now: Now,
         read: impl FnMut() -> Option<Counters>,
-    ) -> Screened {
+    ) -> AnswerSource {
         self.responder.refresh();
-        if let Some(selection) = selection(&self.responder, self.terms) {
+        if let Some(selection) = selection(&self.responder, self.listener_policy) {
             self.visit.request(
                 selection,
                 in_progress,
@@ -268,44 +268,44 @@ impl<I> Requests<I> {
             self.count_page();
         }
         if !self.admitted.set_requests(in_progress) {
-            return Screened::Refused(self.overloaded(head, now));
+            return AnswerSource::Refused(self.overloaded(head, now));
         }
         if let Err(wait) = self.admitted.request(now.instant) {
-            return Screened::Refused(self.too_fast(head, wait, now));
+            return AnswerSource::Refused(self.too_fast(head, wait, now));
         }
         if whole && let Some(prepared) = self.find_again(head, now) {
             let host = self.latest.as_ref().map(|latest| latest.host);
             self.visit.set_host(host.unwrap_or_default());
-            return Screened::Prepared(prepared);
+            return AnswerSource::Prepared(prepared);
         }
         self.set_host(head);
         if let Err(status) = check(head) {
-            return Screened::Refused(self.refuse(head, status, now));
+            return AnswerSource::Refused(self.refuse(head, status, now));
         }
         if let Some(response) = self.answered_by_listener(head) {
-            return Screened::Refused(self.complete_for(head, response, now));
+            return AnswerSource::Refused(self.complete_for(head, response, now));
         }
         if let Err(status) = self.identify(head, now) {
-            return Screened::Refused(self.refuse(head, status, now));
+            return AnswerSource::Refused(self.refuse(head, status, now));
         }
         self.note_authority(head);
         if let Some(response) = self.beacon_response(head) {
-            return Screened::Refused(self.complete_for(head, response, now));
+            return AnswerSource::Refused(self.complete_for(head, response, now));
         }
         match whole.then(|| self.find(head, now)).flatten() {
-            Some(prepared) => Screened::Prepared(prepared),
-            None => Screened::Service,
+            Some(prepared) => AnswerSource::Prepared(prepared),
+            None => AnswerSource::Service,
         }
     }
 
     /// Asks the service, or the files, for the answer to a request that was [screened](Self::screen).
     pub(crate) fn ask(&mut self, request: Request<RequestBody>, now: Now) -> Answer {
-        let mut asked = Asked {
+        let mut asked = RequestFacts {
             method: request.method().clone(),
             host: self.visit.host(),
             began: now.instant,
             logged: self.logged(&request),
-            outlet: None,
+            connection_half: None,
         };
         if self.is_report(&request)
             && let Some(reporter) = self.reporter(now)
@@ -313,35 +313,40 @@ impl<I> Requests<I> {
             let response = Box::pin(async move { reporter.answer(request).await });
             let response = Later::Files(response);
             let asked = Some(asked);
-            return Answer::Later(Answering::new(Asking { asked, response }, Hints::none()));
+            return Answer::Later(Answering::new(
+                PendingAnswer { asked, response },
+                Hints::none(),
+            ));
         }
         let content = Arc::clone(&self.responder.snapshot.borrow().content);
         let peer = Peer {
             address: self.peer,
             local: self.local,
-            is_secure: self.terms.is_secure,
+            is_secure: self.listener_policy.is_secure,
         };
         let from = (peer, self.certificate.clone());
         let early_services = self.responder.service.early_services;
         match content.call(from, early_services, request) {
-            Raw::Now(response) => Answer::Now(self.finish(Answered { asked, response }, now)),
-            Raw::Later(response, hints, outlet) => {
-                asked.outlet = outlet;
+            ServiceResponse::Now(response) => {
+                Answer::Now(self.finish(UnfinishedResponse { asked, response }, now))
+            }
+            ServiceResponse::Later(response, hints, connection_half) => {
+                asked.connection_half = connection_half;
                 let asked = Some(asked);
-                Answer::Later(Answering::new(Asking { asked, response }, hints))
+                Answer::Later(Answering::new(PendingAnswer { asked, response }, hints))
             }
         }
     }
 
     /// Makes an answer one that can be sent, and begins its record.
-    pub(crate) fn finish(&mut self, answered: Answered, now: Now) -> Response<Body> {
-        let Answered {
+    pub(crate) fn finish(&mut self, answered: UnfinishedResponse, now: Now) -> Response<Body> {
+        let UnfinishedResponse {
             asked,
             mut response,
         } = answered;
         self.visit.set_host(asked.host);
-        if let Some(outlet) = asked.outlet {
-            response = upgrade::join(*outlet, response, self.responder.idle_timeout);
+        if let Some(connection_half) = asked.connection_half {
+            response = upgrade::join(*connection_half, response, self.responder.idle_timeout);
         }
         if response.status() == StatusCode::PAYLOAD_TOO_LARGE
             && let Some(ContentTooLong) = response.extensions_mut().remove()
@@ -352,9 +357,9 @@ impl<I> Requests<I> {
         self.complete((asked.logged, asked.began), response, now)
     }
 
-    /// Answers a request whose head was not heard to its end, which is the `incident`: without content, for its method is
+    /// Answers a request whose head was rejected before its end, which is the `incident`: without content, for its method is
     /// not known and may be HEAD. The access log tells of it without method and path.
-    pub(crate) fn unheard(
+    pub(crate) fn rejected_head(
         &mut self,
         status: StatusCode,
         incident: Incident,
@@ -382,7 +387,7 @@ impl<I> Requests<I> {
 
     /// The decision for a response of that size, if it is known; `None` where there is nothing to offer.
     pub(crate) fn decision(&mut self, size: Option<u64>, now: Now) -> Option<Decision> {
-        let selection = selection(&self.responder, self.terms)?;
+        let selection = selection(&self.responder, self.listener_policy)?;
         let load = self.responder.load.share(now.instant);
         self.visit
             .decide(selection, size, load, now.instant, now.unix)
@@ -390,14 +395,14 @@ impl<I> Requests<I> {
 
     /// The offer that a decision makes to a client of this listener.
     pub(crate) fn offered(&self, decision: Option<&Decision>) -> Option<Offered> {
-        let (decision, port) = decision.zip(self.terms.http3)?;
+        let (decision, port) = decision.zip(self.listener_policy.http3)?;
         let alt_svc = decision.alt_svc;
         Some(Offered { alt_svc, port })
     }
 
     /// Keeps the origin for which an offer may be told later. A head that was not checked does not come here.
     fn note_authority(&mut self, head: &impl RequestHead) {
-        if self.terms.http3.is_none() || !self.visit.may_tell_later() {
+        if self.listener_policy.http3.is_none() || !self.visit.may_tell_later() {
             return;
         }
         let authority = head.authority().filter(|it| it.len() <= MAX_AUTHORITY);
@@ -415,7 +420,7 @@ impl<I> Requests<I> {
         read: impl FnOnce() -> Option<Counters>,
     ) -> Option<(String, String)> {
         let authority = self.authority.take()?;
-        let selection = selection(&self.responder, self.terms)?;
+        let selection = selection(&self.responder, self.listener_policy)?;
         let load = self.responder.load.share(now.instant);
         let decision = self
             .visit
@@ -460,8 +465,8 @@ impl<I> Requests<I> {
     }
 
     /// The source of a response has nothing to give at the moment.
-    pub(crate) fn starve(&mut self) {
-        self.visit.starve();
+    pub(crate) fn mark_app_limited(&mut self) {
+        self.visit.mark_app_limited();
     }
 
     /// A response was handed over whole.
@@ -470,7 +475,7 @@ impl<I> Requests<I> {
         now: Now,
         read: impl FnOnce() -> Option<Counters>,
     ) -> Complete {
-        match selection(&self.responder, self.terms) {
+        match selection(&self.responder, self.listener_policy) {
             Some(selection) => {
                 let complete = self.visit.complete(selection, now.instant, now.unix, read);
                 self.count_page();
@@ -494,7 +499,7 @@ impl<I> Requests<I> {
 
     /// The connection has ended.
     pub(crate) fn ended(&mut self, read: impl FnOnce() -> Option<Counters>) {
-        if let Some(selection) = selection(&self.responder, self.terms) {
+        if let Some(selection) = selection(&self.responder, self.listener_policy) {
             let now = Now::read();
             self.visit.end(selection, now.instant, now.unix, read);
             self.count_page();
@@ -502,7 +507,7 @@ impl<I> Requests<I> {
     }
 
     fn set_host(&mut self, head: &impl RequestHead) {
-        if selection(&self.responder, self.terms).is_some() {
+        if selection(&self.responder, self.listener_policy).is_some() {
             let snapshot = self.responder.snapshot.borrow();
             self.visit.set_host(snapshot.hosts.find(head.authority()));
         }
@@ -518,12 +523,12 @@ impl<I> Requests<I> {
     /// where the listener is for that.
     fn answered_by_listener(&self, head: &impl RequestHead) -> Option<Response<Body>> {
         let challenges = self.responder.service.challenges.as_ref();
-        let challenges = challenges.filter(|_| !self.terms.is_secure);
+        let challenges = challenges.filter(|_| !self.listener_policy.is_secure);
         let answer = challenges.and_then(|challenges| challenges.response(head));
         if answer.is_some() {
             return answer;
         }
-        let port = self.terms.redirect?;
+        let port = self.listener_policy.redirect?;
         redirect::response(head, &self.responder.snapshot.borrow().content, port)
     }
 
@@ -579,7 +584,7 @@ impl<I> Requests<I> {
         let offered = self.offered(decision.as_ref());
         self.fields()
             .complete(response.headers_mut(), offered, now.unix);
-        if !self.terms.is_secure {
+        if !self.listener_policy.is_secure {
             // RFC 6797 section 7.2: it "MUST NOT" be in responses over non-secure transport.
             response
                 .headers_mut()
@@ -594,9 +599,9 @@ impl<I> Requests<I> {
 }
 
 /// The knowledge of clients, where those of the listener are offered something.
-fn selection(responder: &Responder, terms: Terms) -> Option<&Selection> {
+fn selection(responder: &Responder, listener_policy: ListenerPolicy) -> Option<&Selection> {
     let selection = responder.service.selection();
-    selection.filter(|_| terms.http3.is_some())
+    selection.filter(|_| listener_policy.http3.is_some())
 }
 
 /// A refusal for now, without content: a client that gives no credit for any could keep it, and its place, otherwise.

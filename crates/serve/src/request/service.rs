@@ -1,7 +1,7 @@
 //! The service that answers requests, and the knowledge of clients: shared by all workers.
 
 use crate::EarlyData;
-use crate::embed::{Circumstances, Hints};
+use crate::embed::{Hints, RequestContext};
 use crate::files::{self, Reply};
 use crate::incidents::Incidents;
 use crate::metrics::ServerCounters;
@@ -10,7 +10,7 @@ use crate::request::check::RequestHead;
 use crate::request::content::{Content, Current, Target};
 use crate::request::handler::{BoxError, Peer, Pending};
 use crate::request::log::AccessLog;
-use crate::request::tunnel::{Acceptance, Outlet};
+use crate::request::tunnel::{Acceptance, ConnectionHalf};
 use crate::request::upgrade::Upgrade;
 use crate::selection::Selection;
 use crate::throttle::Throttle;
@@ -42,10 +42,10 @@ pub(crate) struct Service {
 }
 
 /// A response without the fields that every response has.
-pub(super) enum Raw {
+pub(super) enum ServiceResponse {
     Now(Response<Body>),
     /// A response that is waited for; hints go ahead of it, and it may open a tunnel.
-    Later(Later, Hints, Option<Box<Outlet>>),
+    Later(Later, Hints, Option<Box<ConnectionHalf>>),
 }
 
 /// A response that is waited for.
@@ -104,36 +104,36 @@ impl Content {
         (peer, certificate): (Peer, Option<ClientCertificate>),
         early_services: bool,
         mut request: Request<RequestBody>,
-    ) -> Raw {
+    ) -> ServiceResponse {
         let target = self.target(request.authority(), request.target());
         let handler = match target {
             Ok(Target::Files(files)) => {
                 return match files.respond(&request, SystemTime::now()) {
-                    Reply::Now(response) => Raw::Now(response),
+                    Reply::Now(response) => ServiceResponse::Now(response),
                     Reply::Later(response) => {
-                        Raw::Later(Later::Files(response), Hints::none(), None)
+                        ServiceResponse::Later(Later::Files(response), Hints::none(), None)
                     }
                 };
             }
             Ok(Target::Handler(_)) if !early_services && is_early(&request) => {
-                return Raw::Now(files::page(StatusCode::TOO_EARLY));
+                return ServiceResponse::Now(files::page(StatusCode::TOO_EARLY));
             }
             Ok(Target::Handler(handler)) => handler,
-            Err(status) => return Raw::Now(files::page(status)),
+            Err(status) => return ServiceResponse::Now(files::page(status)),
         };
-        let (mut circumstances, hints) = Circumstances::of(&mut request, peer, certificate);
-        let (upgrade, outlet) = Upgrade::offer(&mut request).unzip();
-        circumstances.upgrade = upgrade;
-        let outlet = outlet.map(Box::new);
-        let offer = outlet.as_deref().map(Outlet::acceptance);
+        let (mut request_context, hints) = RequestContext::of(&mut request, peer, certificate);
+        let (upgrade, connection_half) = Upgrade::offer(&mut request).unzip();
+        request_context.upgrade = upgrade;
+        let connection_half = connection_half.map(Box::new);
+        let offer = connection_half.as_deref().map(ConnectionHalf::acceptance);
         let (version, target) = (request.version(), request.uri().path_and_query().cloned());
         let calling = Calling {
-            answering: handler.call(request, circumstances),
+            answering: handler.call(request, request_context),
             offer,
             version,
             target,
         };
-        Raw::Later(Later::Service(calling), hints, outlet)
+        ServiceResponse::Later(Later::Service(calling), hints, connection_half)
     }
 }
 

@@ -2,7 +2,7 @@
 //! body and a response's (RFC 6455, RFC 8441, RFC 9220).
 //!
 //! The client's bytes are a [`RequestBody`], with its back-pressure. Those to the client wait in a [`Pipe`], of which
-//! the service has one end, the [`Tunnel`], and the connection the other, the [`Outlet`], which is sent as a response's
+//! the service has one end, the [`Tunnel`], and the connection the other, the [`ConnectionHalf`], which is sent as a response's
 //! body is.
 
 use crate::RequestBody;
@@ -39,22 +39,22 @@ pub struct Tunnel {
     incoming: RequestBody,
     /// Bytes that were received and not read.
     unread: Bytes,
-    inlet: Inlet,
+    service_half: ServiceHalf,
 }
 
 impl Tunnel {
-    pub(super) fn new(incoming: RequestBody, inlet: Inlet) -> Self {
+    pub(super) fn new(incoming: RequestBody, service_half: ServiceHalf) -> Self {
         Self {
             incoming,
             unread: Bytes::new(),
-            inlet,
+            service_half,
         }
     }
 
     /// Resolves when the client disconnects before the service has ended the stream, and never after that. Of several
     /// futures the one that was polled last is woken.
     pub fn gone(&self) -> impl Future<Output = ()> + Send + use<> {
-        let pipe = Arc::clone(&self.inlet.0);
+        let pipe = Arc::clone(&self.service_half.0);
         std::future::poll_fn(move |cx| {
             let mut state = lock(&pipe);
             if state.gone && !state.finished {
@@ -86,7 +86,7 @@ impl AsyncRead for Tunnel {
         let n = this.unread.len().min(buffer.remaining());
         buffer.put_slice(&this.unread[..n]);
         this.unread.advance(n);
-        lock(&this.inlet.0).moved = Instant::now();
+        lock(&this.service_half.0).moved = Instant::now();
         Poll::Ready(Ok(()))
     }
 }
@@ -97,7 +97,7 @@ impl AsyncWrite for Tunnel {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let mut state = lock(&self.inlet.0);
+        let mut state = lock(&self.service_half.0);
         if state.gone || state.finished {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
@@ -114,14 +114,14 @@ impl AsyncWrite for Tunnel {
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match lock(&self.inlet.0).gone {
+        match lock(&self.service_half.0).gone {
             true => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
             false => Poll::Ready(Ok(())),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.inlet.finish();
+        self.service_half.finish();
         Poll::Ready(Ok(()))
     }
 }
@@ -156,7 +156,7 @@ enum Stage {
 }
 
 /// Makes the two ends of a pipe.
-pub(super) fn pipe() -> (Inlet, Outlet) {
+pub(super) fn pipe() -> (ServiceHalf, ConnectionHalf) {
     let pipe = Arc::new(Mutex::new(Pipe {
         stage: Stage::Offered,
         bytes: BytesMut::new(),
@@ -167,20 +167,20 @@ pub(super) fn pipe() -> (Inlet, Outlet) {
         carrier: None,
         watcher: None,
     }));
-    let outlet = Outlet {
+    let connection_half = ConnectionHalf {
         pipe: Arc::clone(&pipe),
         idle_timeout: Duration::MAX,
         memory: None,
         timer: None,
     };
-    (Inlet(pipe), outlet)
+    (ServiceHalf(pipe), connection_half)
 }
 
 /// The service's end, which ends the stream when it is dropped.
 #[derive(Debug)]
-pub(super) struct Inlet(Arc<Mutex<Pipe>>);
+pub(super) struct ServiceHalf(Arc<Mutex<Pipe>>);
 
-impl Inlet {
+impl ServiceHalf {
     pub(super) fn accept(&self) {
         lock(&self.0).stage = Stage::Accepted;
     }
@@ -203,14 +203,14 @@ impl Inlet {
     }
 }
 
-impl Drop for Inlet {
+impl Drop for ServiceHalf {
     fn drop(&mut self) {
         self.finish();
     }
 }
 
 /// The connection's end. To drop it tells the service that the client is gone.
-pub(crate) struct Outlet {
+pub(crate) struct ConnectionHalf {
     pipe: Arc<Mutex<Pipe>>,
     idle_timeout: Duration,
     /// The memory that the service holds for the tunnel beside the pipe.
@@ -219,13 +219,13 @@ pub(crate) struct Outlet {
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl fmt::Debug for Outlet {
+impl fmt::Debug for ConnectionHalf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Outlet").finish_non_exhaustive()
+        f.debug_struct("ConnectionHalf").finish_non_exhaustive()
     }
 }
 
-impl Outlet {
+impl ConnectionHalf {
     /// Returns a handle that tells whether the service has accepted the tunnel.
     pub(super) fn acceptance(&self) -> Acceptance {
         Acceptance(Arc::clone(&self.pipe))
@@ -313,7 +313,7 @@ impl Outlet {
     }
 }
 
-impl Drop for Outlet {
+impl Drop for ConnectionHalf {
     fn drop(&mut self) {
         self.leave();
     }
@@ -354,60 +354,63 @@ mod tests {
 
     const IDLE: Duration = Duration::from_secs(60);
 
-    fn open() -> (Tunnel, Outlet) {
-        let (inlet, mut outlet) = pipe();
-        inlet.accept();
-        outlet.open(IDLE);
-        (Tunnel::new(RequestBody::empty(), inlet), outlet)
+    fn open() -> (Tunnel, ConnectionHalf) {
+        let (service_half, mut connection_half) = pipe();
+        service_half.accept();
+        connection_half.open(IDLE);
+        (
+            Tunnel::new(RequestBody::empty(), service_half),
+            connection_half,
+        )
     }
 
-    async fn next(outlet: &mut Outlet) -> Option<Bytes> {
-        let frame = poll_fn(|cx| outlet.poll_frame(cx)).await?;
+    async fn next(connection_half: &mut ConnectionHalf) -> Option<Bytes> {
+        let frame = poll_fn(|cx| connection_half.poll_frame(cx)).await?;
         frame.unwrap().into_data().ok()
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_is_written_waits_up_to_its_bound_and_goes_on_when_it_is_taken() {
-        let (mut tunnel, mut outlet) = open();
+        let (mut tunnel, mut connection_half) = open();
         let content = vec![7; MAX_PIPE + 1];
         let writing = timeout(Duration::from_secs(1), tunnel.write_all(&content)).await;
         assert!(writing.is_err(), "one byte too many");
-        assert_eq!(next(&mut outlet).await.unwrap().len(), MAX_PIPE);
+        assert_eq!(next(&mut connection_half).await.unwrap().len(), MAX_PIPE);
         tunnel.write_all(b"x").await.unwrap();
-        assert_eq!(next(&mut outlet).await.unwrap(), "x");
+        assert_eq!(next(&mut connection_half).await.unwrap(), "x");
         tunnel.shutdown().await.unwrap();
-        assert!(outlet.has_ended());
-        assert_eq!(next(&mut outlet).await, None);
+        assert!(connection_half.has_ended());
+        assert_eq!(next(&mut connection_half).await, None);
         assert!(tunnel.write_all(b"x").await.is_err());
     }
 
     #[tokio::test(start_paused = true)]
     async fn bytes_written_before_the_end_are_sent_also_when_the_tunnel_is_dropped() {
-        let (mut tunnel, mut outlet) = open();
+        let (mut tunnel, mut connection_half) = open();
         tunnel.write_all(b"last words").await.unwrap();
         drop(tunnel);
-        assert_eq!(next(&mut outlet).await.unwrap(), "last words");
-        assert_eq!(next(&mut outlet).await, None);
+        assert_eq!(next(&mut connection_half).await.unwrap(), "last words");
+        assert_eq!(next(&mut connection_half).await, None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_client_that_goes_fails_whoever_writes() {
-        let (mut tunnel, outlet) = open();
+        let (mut tunnel, connection_half) = open();
         let content = vec![7; 2 * MAX_PIPE];
         let write = tokio::spawn(async move { tunnel.write_all(&content).await });
         tokio::task::yield_now().await;
-        drop(outlet);
+        drop(connection_half);
         let error = write.await.unwrap().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_tunnel_ends_when_nothing_has_moved_for_the_idle_time_out() {
-        let (mut tunnel, mut outlet) = open();
+        let (mut tunnel, mut connection_half) = open();
         let began = Instant::now();
         let end = tokio::spawn(async move {
-            assert_eq!(next(&mut outlet).await.unwrap(), "x");
-            assert_eq!(next(&mut outlet).await, None);
+            assert_eq!(next(&mut connection_half).await.unwrap(), "x");
+            assert_eq!(next(&mut connection_half).await, None);
         });
         tokio::task::yield_now().await;
         advance(IDLE - Duration::from_secs(1)).await;
@@ -423,17 +426,17 @@ mod tests {
     async fn what_comes_puts_the_end_off_and_a_reset_is_an_error() {
         let (reports, _reported) = unbounded_channel();
         let (from_client, body) = upload((), &reports, None);
-        let (inlet, mut outlet) = pipe();
-        inlet.accept();
-        outlet.open(IDLE);
-        let mut tunnel = Tunnel::new(body, inlet);
+        let (service_half, mut connection_half) = pipe();
+        service_half.accept();
+        connection_half.open(IDLE);
+        let mut tunnel = Tunnel::new(body, service_half);
         from_client.push(|| Bytes::from_static(b"ab"));
         advance(IDLE - Duration::from_secs(1)).await;
         let mut byte = [0];
         tunnel.read_exact(&mut byte).await.unwrap();
         advance(IDLE - Duration::from_secs(1)).await;
         let mut cx = Context::from_waker(Waker::noop());
-        assert!(outlet.poll_frame(&mut cx).is_pending());
+        assert!(connection_half.poll_frame(&mut cx).is_pending());
         drop(from_client);
         tunnel.read_exact(&mut byte).await.unwrap();
         assert_eq!(byte, *b"b");

@@ -3,7 +3,7 @@
 
 use crate::RequestBody;
 use crate::request::body::{Body, BodyMemory};
-use crate::request::tunnel::{Inlet, Outlet, Tunnel, pipe};
+use crate::request::tunnel::{ConnectionHalf, ServiceHalf, Tunnel, pipe};
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -56,7 +56,7 @@ pub struct Upgrade(Arc<Mutex<Option<Offer>>>);
 #[derive(Debug)]
 struct Offer {
     incoming: RequestBody,
-    inlet: Inlet,
+    service_half: ServiceHalf,
     /// The value of the response's Sec-WebSocket-Accept; `None` over HTTP/2 and HTTP/3, which answer with a plain 200.
     accept: Option<HeaderValue>,
 }
@@ -82,7 +82,7 @@ impl Upgrade {
     pub fn accept<B: Default>(self) -> Result<(Response<B>, OnUpgrade), UpgradeError> {
         let offer = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         let offer = offer.ok_or(UpgradeError::Taken)?;
-        offer.inlet.accept();
+        offer.service_half.accept();
         let mut response = Response::new(B::default());
         if let Some(accept) = offer.accept {
             *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -91,13 +91,13 @@ impl Upgrade {
             fields.insert(UPGRADE, HeaderValue::from_static(WEBSOCKET));
             fields.insert(SEC_WEBSOCKET_ACCEPT, accept);
         }
-        let on_upgrade = OnUpgrade(Some((offer.incoming, offer.inlet)));
+        let on_upgrade = OnUpgrade(Some((offer.incoming, offer.service_half)));
         Ok((response, on_upgrade))
     }
 
     /// An offer for a request that asks for a WebSocket, with the connection's end of the tunnel. The service finds the
     /// request's body empty.
-    pub(crate) fn offer(request: &mut Request<RequestBody>) -> Option<(Self, Outlet)> {
+    pub(crate) fn offer(request: &mut Request<RequestBody>) -> Option<(Self, ConnectionHalf)> {
         let accept = if is_extended_connect(request) {
             None
         } else if request.body().is_upload() {
@@ -106,14 +106,14 @@ impl Upgrade {
             return None;
         };
         let incoming = std::mem::replace(request.body_mut(), RequestBody::empty());
-        let (inlet, outlet) = pipe();
+        let (service_half, connection_half) = pipe();
         let offer = Offer {
             incoming,
-            inlet,
+            service_half,
             accept,
         };
         let upgrade = Self(Arc::new(Mutex::new(Some(offer))));
-        Some((upgrade, outlet))
+        Some((upgrade, connection_half))
     }
 }
 
@@ -121,18 +121,18 @@ impl Upgrade {
 /// never sent.
 #[derive(Debug)]
 #[must_use = "the tunnel ends when this is dropped"]
-pub struct OnUpgrade(Option<(RequestBody, Inlet)>);
+pub struct OnUpgrade(Option<(RequestBody, ServiceHalf)>);
 
 impl Future for OnUpgrade {
     type Output = Result<Tunnel, UpgradeError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let open = match &self.0 {
-            Some((_, inlet)) => std::task::ready!(inlet.poll_open(cx)),
+            Some((_, service_half)) => std::task::ready!(service_half.poll_open(cx)),
             None => false,
         };
         let ends = self.0.take().filter(|_| open);
-        let tunnel = ends.map(|(incoming, inlet)| Tunnel::new(incoming, inlet));
+        let tunnel = ends.map(|(incoming, service_half)| Tunnel::new(incoming, service_half));
         Poll::Ready(tunnel.ok_or(UpgradeError::NotSent))
     }
 }
@@ -140,18 +140,18 @@ impl Future for OnUpgrade {
 /// A response of a service to a request that it was offered to upgrade. With the response that opens the
 /// tunnel, the tunnel is its content; any other ends the tunnel.
 pub(super) fn join(
-    mut outlet: Outlet,
+    mut connection_half: ConnectionHalf,
     mut response: Response<Body>,
     idle_timeout: Duration,
 ) -> Response<Body> {
     let status = response.status();
     let opens = status == StatusCode::SWITCHING_PROTOCOLS || status.is_success();
-    if !opens || !outlet.acceptance().is_given() {
+    if !opens || !connection_half.acceptance().is_given() {
         return response;
     }
-    outlet.set_memory(response.extensions_mut().remove::<BodyMemory>());
-    outlet.open(idle_timeout);
-    response.map(|_| Body::tunnel(outlet))
+    connection_half.set_memory(response.extensions_mut().remove::<BodyMemory>());
+    connection_half.open(idle_timeout);
+    response.map(|_| Body::tunnel(connection_half))
 }
 
 /// Returns true if a request over HTTP/1.1 asks for a WebSocket (RFC 6455 section 4.1).
@@ -226,12 +226,12 @@ mod tests {
     #[tokio::test]
     async fn an_offer_is_accepted_once_and_opens_with_its_response() {
         let mut request = extended_connect();
-        let (upgrade, outlet) = Upgrade::offer(&mut request).unwrap();
+        let (upgrade, connection_half) = Upgrade::offer(&mut request).unwrap();
         let (response, on_upgrade) = upgrade.clone().accept::<()>().unwrap();
         assert_eq!(response.status(), 200);
         assert_eq!(upgrade.accept::<()>().unwrap_err(), UpgradeError::Taken);
         let response = response.map(|()| Body::empty());
-        let joined = join(outlet, response, Duration::MAX);
+        let joined = join(connection_half, response, Duration::MAX);
         on_upgrade.await.unwrap();
         drop(joined);
     }
@@ -239,11 +239,11 @@ mod tests {
     #[tokio::test]
     async fn another_response_ends_the_tunnel() {
         let mut request = extended_connect();
-        let (upgrade, outlet) = Upgrade::offer(&mut request).unwrap();
+        let (upgrade, connection_half) = Upgrade::offer(&mut request).unwrap();
         let (response, on_upgrade) = upgrade.accept::<()>().unwrap();
         let mut response = response.map(|()| Body::empty());
         *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-        drop(join(outlet, response, Duration::MAX));
+        drop(join(connection_half, response, Duration::MAX));
         assert_eq!(on_upgrade.await.unwrap_err(), UpgradeError::NotSent);
     }
 

@@ -56,7 +56,7 @@ impl Busy {
     }
 
     /// The source of a response has nothing to give at the moment.
-    pub(crate) fn starve(&mut self) {
+    pub(crate) fn mark_app_limited(&mut self) {
         self.starved = true;
     }
 
@@ -105,7 +105,7 @@ mod tests {
             }
         }
         if starved {
-            busy.starve();
+            busy.mark_app_limited();
         }
         let bulk = busy.end(at(steps), steps * piece, &told(None, 0, 0));
         assert_eq!((busy.bytes(), busy.starved), (0, false));

@@ -18,7 +18,7 @@ const MAX_HOSTS: usize = 1024;
 const MAX_SHARED: usize = 64;
 
 /// A name that decisions are made for, with its policy.
-pub(crate) struct Named<'a> {
+pub(crate) struct HostPolicyEntry<'a> {
     /// A host name, or `*.` and one.
     pub(crate) name: &'a str,
     /// The text form of the policy, and its model; `None`: the server's.
@@ -55,12 +55,12 @@ impl HostIndex {
 pub(crate) struct Hosts {
     /// The first has no name.
     hosts: Box<[OnceLock<Box<Host>>]>,
-    assigned: Mutex<Assigned>,
+    assigned: Mutex<HostTable>,
 }
 
 /// The places of hosts.
 #[derive(Debug, Default)]
-struct Assigned {
+struct HostTable {
     /// Places by the name in lower case, a zero and the policy; without a name for those beyond
     /// [`MAX_HOSTS`].
     places: FxHashMap<Vec<u8>, HostIndex>,
@@ -98,13 +98,13 @@ impl Hosts {
     /// The hosts of these names; new names get hosts while there are any left. `others`: the beacon of all others.
     pub(crate) fn names<'a>(
         &self,
-        names: impl IntoIterator<Item = Named<'a>>,
+        names: impl IntoIterator<Item = HostPolicyEntry<'a>>,
         others: Option<Ratio>,
     ) -> HostNames {
         let mut assigned = self.assigned.lock().unwrap_or_else(PoisonError::into_inner);
         let mut in_use = FxHashMap::default();
         let mut has_beacon = others.is_some();
-        for Named {
+        for HostPolicyEntry {
             name,
             policy,
             beacon,
@@ -130,7 +130,7 @@ impl Hosts {
     /// none left, and where the first one does.
     fn place(
         &self,
-        assigned: &mut Assigned,
+        assigned: &mut HostTable,
         name: &str,
         policy: Option<&(String, Arc<dyn Model>)>,
     ) -> Option<HostIndex> {
@@ -201,8 +201,8 @@ mod tests {
     use super::*;
     use altway_select::ModelKind;
 
-    fn plain<'a>(names: &[&'a str]) -> Vec<Named<'a>> {
-        let named = |name: &&'a str| Named {
+    fn plain<'a>(names: &[&'a str]) -> Vec<HostPolicyEntry<'a>> {
+        let named = |name: &&'a str| HostPolicyEntry {
             name,
             policy: None,
             beacon: None,
@@ -210,10 +210,10 @@ mod tests {
         names.iter().map(named).collect()
     }
 
-    fn by<'a>(name: &'a str, policy: &str) -> Named<'a> {
+    fn by<'a>(name: &'a str, policy: &str) -> HostPolicyEntry<'a> {
         let kind: ModelKind = policy.parse().unwrap();
         let model = kind.build(altway_select::Surface::embedded());
-        Named {
+        HostPolicyEntry {
             name,
             policy: Some((policy.to_owned(), model.into())),
             beacon: None,
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn each_site_has_its_own_beacon_or_none() {
         let (hosts, share) = (Hosts::new(), |text: &str| Some(text.parse().unwrap()));
-        let named = |name, beacon| Named {
+        let named = |name, beacon| HostPolicyEntry {
             name,
             policy: None,
             beacon,

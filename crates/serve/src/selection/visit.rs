@@ -8,8 +8,8 @@ use super::counters::Counters;
 use super::{HostIndex, Selection};
 use crate::request::log::Protocol;
 use altway_select::{
-    AltSvc, Bulk, Client, Decision, Hints, LoggedProtocol, Moment, Observation, Offer, Page, Pages,
-    Start, Transport, UnixTime,
+    AltSvc, Bulk, Client, Decision, DecisionRequest, Hints, LoggedProtocol, Observation, Offer,
+    Page, Pages, Start, Transport, UnixTime,
 };
 use altway_units::{DataSize, Timestamp};
 use std::net::IpAddr;
@@ -44,8 +44,8 @@ pub(crate) struct Visit {
     /// The connection has not idled yet, and its protocol has a word for the time when it does.
     can_tell_later: bool,
     /// `None` before the first request.
-    known: Option<Known>,
-    decided: Option<Decided>,
+    known: Option<ClientObservation>,
+    decided: Option<CachedDecision>,
     finished: Option<FinishedPage>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct FinishedPage {
 }
 
 #[derive(Debug)]
-struct Known {
+struct ClientObservation {
     client: Client,
     /// True if the client had been offered HTTP/3 when the connection began.
     offered: bool,
@@ -91,7 +91,7 @@ struct Packets {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Decided {
+struct CachedDecision {
     at: Instant,
     host: HostIndex,
     decision: Decision,
@@ -233,9 +233,9 @@ impl Visit {
     }
 
     /// The request that is being answered is no part of a page.
-    pub(crate) fn spoil(&mut self) {
+    pub(crate) fn invalidate(&mut self) {
         if let Some(known) = &mut self.known {
-            known.pages.spoil();
+            known.pages.invalidate();
         }
     }
 
@@ -259,9 +259,9 @@ impl Visit {
     }
 
     /// The source of a response has nothing to give at the moment.
-    pub(crate) fn starve(&mut self) {
+    pub(crate) fn mark_app_limited(&mut self) {
         if let Some(known) = &mut self.known {
-            known.busy.starve();
+            known.busy.mark_app_limited();
         }
     }
 
@@ -381,16 +381,16 @@ impl Visit {
             return Some(decided.decision);
         }
         let is_first = known.responses == 0;
-        let moment = Moment {
+        let moment = DecisionRequest {
             congestion: known.latest.and_then(|it| it.congestion),
             min_rtt: known.latest.and_then(|it| it.min_rtt),
             load,
             first_response: size.filter(|_| is_first).map(DataSize::from_bytes),
             can_tell_later: self.can_tell_later && now < self.began + TELL_WITHIN,
-            ..Moment::new(unix, self.transport)
+            ..DecisionRequest::new(unix, self.transport)
         };
         let decision = selection.decide(&known.client, known.host, &moment);
-        self.decided = Some(Decided {
+        self.decided = Some(CachedDecision {
             at: now,
             host: known.host,
             decision,
@@ -448,11 +448,11 @@ impl Visit {
             return;
         }
         decided.is_logged = true;
-        let moment = Moment {
+        let moment = DecisionRequest {
             congestion: known.latest.and_then(|it| it.congestion),
             min_rtt: known.latest.and_then(|it| it.min_rtt),
             load: decided.load.into(),
-            ..Moment::new(unix, self.transport)
+            ..DecisionRequest::new(unix, self.transport)
         };
         let place = (decided.host, protocol);
         selection.record(&known.client, place, page, &decided.decision, &moment);
@@ -465,14 +465,14 @@ impl Visit {
         counters: Option<Counters>,
         now: Instant,
         unix: UnixTime,
-    ) -> Known {
+    ) -> ClientObservation {
         let (client, offered) = selection.connected(self.address, hints, self.transport, unix);
         let start = if self.early {
             Start::Early
         } else {
             Start::Cold
         };
-        Known {
+        ClientObservation {
             client,
             offered,
             host: HostIndex::OTHERS,
@@ -505,7 +505,7 @@ impl Visit {
     }
 }
 
-impl Known {
+impl ClientObservation {
     /// The client has everything: by `now`, or since the time that the counters tell.
     fn arrived(&mut self, began: Instant, now: Instant) {
         let Some(size) = self.unacknowledged.take() else {

@@ -24,11 +24,11 @@ use std::time::Instant;
 pub(super) fn serve(
     setup: &Arc<Setup>,
     mut sockets: Sockets,
-    mut places: Vec<h3::Place>,
+    mut worker_slots: Vec<h3::WorkerSlot>,
     stop: &StopSignal,
 ) -> Result<(), Error> {
     restarting(&setup.restarts, || {
-        Worker::start(setup, &mut sockets, &mut places)?.run(stop.clone())
+        Worker::start(setup, &mut sockets, &mut worker_slots)?.run(stop.clone())
     })
 }
 

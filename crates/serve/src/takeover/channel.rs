@@ -42,7 +42,7 @@ pub(super) fn send(
 ///
 /// # Errors
 /// `UnexpectedEof`: the other side has gone. `InvalidData`: it says what nobody understands.
-/// `WouldBlock`: it says nothing, or nothing for [`be_patient`]'s time.
+/// `WouldBlock`: it says nothing, or nothing for [`set_receive_timeout`]'s time.
 pub(super) fn receive(socket: &OwnedFd) -> io::Result<(Message, Vec<OwnedFd>)> {
     let mut text = vec![0; MESSAGE_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
@@ -82,7 +82,7 @@ pub(super) async fn next(socket: &AsyncFd<OwnedFd>) -> io::Result<(Message, Vec<
 ///
 /// # Errors
 /// None in practice.
-pub(super) fn be_patient(socket: &OwnedFd, time: Duration) -> io::Result<()> {
+pub(super) fn set_receive_timeout(socket: &OwnedFd, time: Duration) -> io::Result<()> {
     sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, Some(time))?;
     Ok(())
 }
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn whoever_has_gone_or_says_nothing_or_nonsense_is_told_apart() {
         let (here, there) = pair();
-        be_patient(&there, Duration::from_millis(10)).unwrap();
+        set_receive_timeout(&there, Duration::from_millis(10)).unwrap();
         let kind = || receive(&there).unwrap_err().kind();
         assert_eq!(kind(), io::ErrorKind::WouldBlock);
         for nonsense in [

@@ -2,7 +2,7 @@
 
 use super::channel::{MAX_DESCRIPTORS, receive};
 use super::message::{Message, Offer};
-use super::successor::{StartRequest, inherit};
+use super::successor::{StartRequest, request_handover};
 use super::{Secrets, channel};
 use crate::Error;
 use crate::listen::Request;
@@ -19,7 +19,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
 /// Processes before this one that a takeover may leave at most.
-pub const MAX_FORMERS: usize = super::MAX_FORMERS;
+pub const MAX_PREDECESSORS: usize = super::MAX_PREDECESSORS;
 
 /// Workers of both processes.
 const WORKERS: usize = 2;
@@ -28,7 +28,7 @@ const WORKERS: usize = 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Taken {
     /// Processes before it.
-    pub formers: usize,
+    pub predecessors: usize,
     /// TCP listeners.
     pub tcp: usize,
     /// UDP sockets.
@@ -69,9 +69,9 @@ pub fn take_over(messages: &[(&[u8], usize)], descriptor: BorrowedFd<'_>) -> Res
         server_id: ServerId::default(),
         path: None,
     };
-    let beginning = inherit(Path::new("socket"), ours, &wanted)?;
+    let beginning = request_handover(Path::new("socket"), ours, &wanted)?;
     Ok(Taken {
-        formers: beginning.formers.len(),
+        predecessors: beginning.predecessors.len(),
         tcp: beginning.bound.tcp.len(),
         udp: beginning.bound.udp.len(),
     })
@@ -106,7 +106,7 @@ pub fn offer() -> Vec<u8> {
         spread: Spread::PerWorker.to_string(),
         udp: WORKERS,
         server_id: String::new(),
-        formers: Vec::new(),
+        predecessors: Vec::new(),
         secrets,
     };
     serde_json::to_vec(&Message::Offer(Box::new(offer))).expect("JSON")

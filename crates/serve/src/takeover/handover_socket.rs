@@ -30,11 +30,11 @@ pub(crate) struct HandoverSocket(OwnedFd);
 
 /// The answer of a path.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum PathState {
     /// A server of this user.
     Server(OwnedFd),
     /// No file, or one that a server has left behind.
-    Nobody,
+    NoServer,
 }
 
 impl HandoverSocket {
@@ -89,9 +89,9 @@ pub(super) async fn accept(socket: &AsyncFd<OwnedFd>) -> io::Result<AsyncFd<Owne
 ///
 /// # Errors
 /// The file is no socket, another user's, or closed to us.
-pub(super) fn find(path: &Path) -> Result<Found, Error> {
+pub(super) fn find(path: &Path) -> Result<PathState, Error> {
     match lstat(path) {
-        Err(Errno::NOENT) => return Ok(Found::Nobody),
+        Err(Errno::NOENT) => return Ok(PathState::NoServer),
         Err(error) => return Err(connect_error(path, error)),
         Ok(file) if FileType::from_raw_mode(file.st_mode) != FileType::Socket => {
             return Err(Error::TakeoverNotSocket { path: path.into() });
@@ -99,10 +99,10 @@ pub(super) fn find(path: &Path) -> Result<Found, Error> {
         Ok(_) => {}
     }
     match try_connect(path) {
-        Err(Errno::CONNREFUSED | Errno::NOENT) => Ok(Found::Nobody),
+        Err(Errno::CONNREFUSED | Errno::NOENT) => Ok(PathState::NoServer),
         Err(error) => Err(connect_error(path, error)),
         Ok(server) => match owner(&server).map_err(|error| broken(path, error))? {
-            uid if uid == geteuid().as_raw() => Ok(Found::Server(server)),
+            uid if uid == geteuid().as_raw() => Ok(PathState::Server(server)),
             uid => Err(Error::TakeoverOfAnother {
                 path: path.into(),
                 uid,
@@ -290,13 +290,13 @@ mod tests {
     fn a_server_is_found_until_it_has_ended_and_its_file_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("socket");
-        assert!(matches!(find(&path), Ok(Found::Nobody)));
+        assert!(matches!(find(&path), Ok(PathState::NoServer)));
         for _ in 0..2 {
             let socket = HandoverSocket::open(&path).unwrap();
-            assert!(matches!(find(&path), Ok(Found::Server(_))));
+            assert!(matches!(find(&path), Ok(PathState::Server(_))));
             drop(socket);
             assert!(path.exists());
-            assert!(matches!(find(&path), Ok(Found::Nobody)));
+            assert!(matches!(find(&path), Ok(PathState::NoServer)));
         }
     }
 

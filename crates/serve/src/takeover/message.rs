@@ -59,7 +59,8 @@ pub(super) struct Offer {
     /// The bytes that the server's connection IDs begin with, in hexadecimal.
     pub(super) server_id: String,
     /// The generations of the processes before it that have not ended.
-    pub(super) formers: Vec<u8>,
+    #[serde(rename = "formers")]
+    pub(super) predecessors: Vec<u8>,
     /// The keys on which the server's clients rely.
     pub(super) secrets: Secrets,
 }

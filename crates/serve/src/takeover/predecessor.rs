@@ -2,14 +2,14 @@
 
 use super::channel::{self, MAX_DESCRIPTORS, next};
 use super::message::{FurtherOffer, Message, Offer, PROTOCOL};
-use super::{HandoverSocket, MAX_FORMERS, SETTLE, Secrets, handover_socket};
+use super::{HANDOVER_GRACE, HandoverSocket, MAX_PREDECESSORS, Secrets, handover_socket};
 use crate::Error;
-use crate::h3::{self, Former, Inboxes};
+use crate::h3::{self, Inboxes, PredecessorRelay};
 use crate::listen::{Bound, Further};
 use crate::options::Spread;
 use crate::selection::Selection;
 use crate::setup::Setup;
-use crate::stop::{Held, StopSignal};
+use crate::stop::{AcceptPause, StopSignal};
 use altway_http3::{Generation, ServerId};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,10 +22,10 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 /// Time that the other process may take for a message, and the threads to stop taking in connections.
-const PATIENCE: Duration = Duration::from_secs(5);
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Accepting fails when the process is out of descriptors; trying again at once would spin.
-const PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// The sockets and secrets that are handed over.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(crate) struct Handover {
     pub(crate) spread: Spread,
     pub(crate) server_id: ServerId,
     pub(crate) generation: Generation,
-    pub(crate) formers: Vec<Former>,
+    pub(crate) predecessors: Vec<PredecessorRelay>,
     pub(crate) secrets: Secrets,
     /// Takes the datagrams that the next process passes back.
     pub(crate) inboxes: Vec<Inboxes>,
@@ -46,9 +46,9 @@ pub(crate) struct Handover {
 
 /// The way of datagrams to a server that has handed its sockets over, and what keeps its workers from taking in more.
 struct HandedOver {
-    way: AsyncFd<OwnedFd>,
+    datagram_channel: AsyncFd<OwnedFd>,
     /// A guard as long as which nothing is taken in.
-    _held: Held,
+    _held: AcceptPause,
 }
 
 impl Handover {
@@ -72,15 +72,15 @@ impl Handover {
     ) -> io::Result<()> {
         let socket = self.socket.watch()?;
         let signal = stop.clone();
-        let given = loop {
-            let given = tokio::select! {
-                given = self.given(&socket, &signal) => given,
+        let handover = loop {
+            let handover = tokio::select! {
+                handover = self.handover(&socket, &signal) => handover,
                 () = stop.requested() => return Ok(()),
             };
             tokio::select! {
-                () = sleep(SETTLE) => break given,
-                () = stop.requested() => break given,
-                () = h3::carry(&given.way, &self.inboxes) => {
+                () = sleep(HANDOVER_GRACE) => break handover,
+                () = stop.requested() => break handover,
+                () = h3::carry(&handover.datagram_channel, &self.inboxes) => {
                     tracing::warn!("the process that took over has ended: serving on");
                     self.selection().inspect(|it| it.handed_over(false));
                 }
@@ -92,22 +92,22 @@ impl Handover {
         drop(socket);
         let inboxes = self.inboxes.clone();
         drop(self);
-        given.carry_to_end(&inboxes, &stop, served).await;
+        handover.relay_to_end(&inboxes, &stop, served).await;
         Ok(())
     }
 
     /// Returns when a process has taken over.
-    async fn given(&mut self, socket: &AsyncFd<OwnedFd>, stop: &StopSignal) -> HandedOver {
+    async fn handover(&mut self, socket: &AsyncFd<OwnedFd>, stop: &StopSignal) -> HandedOver {
         loop {
-            let given = match handover_socket::accept(socket).await {
+            let handover = match handover_socket::accept(socket).await {
                 Ok(successor) => self.give(&successor, stop).await,
                 Err(error) => {
-                    sleep(PAUSE).await;
+                    sleep(ACCEPT_RETRY_DELAY).await;
                     Err(error)
                 }
             };
-            match given {
-                Ok(given) => return given,
+            match handover {
+                Ok(handover) => return handover,
                 Err(error) => tracing::warn!(%error, "a takeover came to nothing: serving on"),
             }
         }
@@ -118,7 +118,7 @@ impl Handover {
         successor: &AsyncFd<OwnedFd>,
         stop: &StopSignal,
     ) -> io::Result<HandedOver> {
-        let Message::Hello { protocol, version } = said(successor).await? else {
+        let Message::Hello { protocol, version } = receive_message(successor).await? else {
             return Err(io::ErrorKind::InvalidData.into());
         };
         if let Some(reason) = self.objection(protocol, &version) {
@@ -128,22 +128,22 @@ impl Handover {
             channel::send(successor.get_ref(), &refused, &[])?;
             return Err(io::Error::other(reason));
         }
-        let (ours, theirs) = h3::way()?;
+        let (ours, theirs) = h3::datagram_channel()?;
         self.offer(successor.get_ref(), &theirs)?;
         // The other process's end is closed when it closes it.
         drop(theirs);
-        let way = altway_socket::watch(ours, Interest::READABLE)?;
-        let Message::Ready = said(successor).await? else {
+        let datagram_channel = altway_socket::watch(ours, Interest::READABLE)?;
+        let Message::Ready = receive_message(successor).await? else {
             return Err(io::ErrorKind::InvalidData.into());
         };
-        let given = HandedOver {
-            way,
-            _held: timeout(PATIENCE, stop.hold()).await?,
+        let handover = HandedOver {
+            datagram_channel,
+            _held: timeout(MESSAGE_TIMEOUT, stop.hold()).await?,
         };
         channel::send(successor.get_ref(), &Message::Yours, &[])?;
         self.selection().inspect(|it| it.handed_over(true));
         tracing::info!(version, "handed the sockets over");
-        Ok(given)
+        Ok(handover)
     }
 
     fn selection(&self) -> Option<&Selection> {
@@ -151,21 +151,22 @@ impl Handover {
     }
 
     fn objection(&mut self, protocol: u32, version: &str) -> Option<String> {
-        self.formers.retain(|former| !former.is_gone());
+        self.predecessors
+            .retain(|predecessor| !predecessor.is_gone());
         if protocol != PROTOCOL {
             let ours = env!("CARGO_PKG_VERSION");
             return Some(format!(
                 "it is altway {ours}, whose takeovers altway {version} does not understand"
             ));
         }
-        let many = self.formers.len() >= MAX_FORMERS;
-        many.then(|| format!("{MAX_FORMERS} servers before it are still ending"))
+        let many = self.predecessors.len() >= MAX_PREDECESSORS;
+        many.then(|| format!("{MAX_PREDECESSORS} servers before it are still ending"))
     }
 
-    fn offer(&self, successor: &OwnedFd, way: &OwnedFd) -> io::Result<()> {
+    fn offer(&self, successor: &OwnedFd, datagram_channel: &OwnedFd) -> io::Result<()> {
         // The other process reads it before it says that it is ready.
         self.selection().inspect(|it| it.save());
-        let formers = self.formers.iter();
+        let predecessors = self.predecessors.iter();
         let offer = Offer {
             process: std::process::id(),
             generation: self.generation.number(),
@@ -175,11 +176,11 @@ impl Handover {
             spread: self.spread.to_string(),
             udp: self.bound.udp.len(),
             server_id: self.server_id.to_string(),
-            formers: formers.map(|it| it.generation().number()).collect(),
+            predecessors: predecessors.map(|it| it.generation().number()).collect(),
             secrets: self.secrets.clone(),
         };
         channel::send(successor, &Message::Offer(Box::new(offer)), &[])?;
-        for part in self.descriptors(way).chunks(MAX_DESCRIPTORS) {
+        for part in self.descriptors(datagram_channel).chunks(MAX_DESCRIPTORS) {
             channel::send(successor, &Message::Sockets, part)?;
         }
         Ok(())
@@ -194,15 +195,15 @@ impl Handover {
     }
 
     /// The descriptors in the order that [`Offer`] tells.
-    fn descriptors<'a>(&'a self, way: &'a OwnedFd) -> Vec<BorrowedFd<'a>> {
+    fn descriptors<'a>(&'a self, datagram_channel: &'a OwnedFd) -> Vec<BorrowedFd<'a>> {
         let further = self.bound.further.iter().map(|it| (&it.tcp, &it.udp));
         let sockets = [(&self.bound.tcp, &self.bound.udp)].into_iter();
         let sockets = sockets.chain(further).flat_map(|(tcp, udp)| {
             let tcp = tcp.iter().map(AsFd::as_fd);
             tcp.chain(udp.iter().map(AsFd::as_fd))
         });
-        let own = [self.socket.as_fd(), way.as_fd()].into_iter();
-        own.chain(self.formers.iter().map(Former::link))
+        let own = [self.socket.as_fd(), datagram_channel.as_fd()].into_iter();
+        own.chain(self.predecessors.iter().map(PredecessorRelay::link))
             .chain(sockets)
             .collect()
     }
@@ -210,7 +211,7 @@ impl Handover {
 
 impl HandedOver {
     /// Hands the workers what the next process passes back, until they have all `served`.
-    async fn carry_to_end(
+    async fn relay_to_end(
         self,
         inboxes: &[Inboxes],
         stop: &StopSignal,
@@ -219,9 +220,9 @@ impl HandedOver {
         tokio::select! {
             // An error tells it as well.
             _ = &mut served => {}
-            () = h3::carry(&self.way, inboxes) => {
+            () = h3::carry(&self.datagram_channel, inboxes) => {
                 tracing::warn!("the process that took over has ended");
-                stop.strand();
+                stop.mark_sockets_lost();
                 let _ = served.await;
             }
         }
@@ -229,6 +230,6 @@ impl HandedOver {
 }
 
 /// Receives the next message of the other process.
-async fn said(successor: &AsyncFd<OwnedFd>) -> io::Result<Message> {
-    Ok(timeout(PATIENCE, next(successor)).await??.0)
+async fn receive_message(successor: &AsyncFd<OwnedFd>) -> io::Result<Message> {
+    Ok(timeout(MESSAGE_TIMEOUT, next(successor)).await??.0)
 }

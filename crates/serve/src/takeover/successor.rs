@@ -1,11 +1,11 @@
 //! The new process's side: what it begins with, its own or another's.
 
-use super::channel::{self, be_patient, receive};
-use super::handover_socket::{self, Found, broken};
+use super::channel::{self, receive, set_receive_timeout};
+use super::handover_socket::{self, PathState, broken};
 use super::message::{Message, Offer, PROTOCOL};
-use super::{HandoverSocket, MAX_FORMERS, Secrets};
+use super::{HandoverSocket, MAX_PREDECESSORS, Secrets};
 use crate::Error;
-use crate::h3::Former;
+use crate::h3::PredecessorRelay;
 use crate::listen::{self, Bound, Further, Request};
 use crate::options::{Bind, Options};
 use altway_http3::{Generation, ServerId};
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Time that the running server may take for a message: it may be talking to another process before.
-const PATIENCE: Duration = Duration::from_secs(15);
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The sockets that a server asks for at its start.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct StartRequest<'a> {
 pub(crate) struct Start {
     pub(crate) bound: Bound,
     pub(crate) generation: Generation,
-    pub(crate) formers: Vec<Former>,
+    pub(crate) predecessors: Vec<PredecessorRelay>,
     pub(crate) secrets: Secrets,
     pub(crate) socket: Option<HandoverSocket>,
     predecessor: Option<Predecessor>,
@@ -54,14 +54,14 @@ struct Predecessor {
 /// No sockets can be had, or the server's are not the wanted ones. It serves on then.
 pub(crate) fn begin(wanted: &StartRequest<'_>) -> Result<Start, Error> {
     if let Some(path) = wanted.path
-        && let Found::Server(socket) = handover_socket::find(path)?
+        && let PathState::Server(socket) = handover_socket::find(path)?
     {
-        return inherit(path, socket, wanted);
+        return request_handover(path, socket, wanted);
     }
     Ok(Start {
         bound: listen::listen(wanted.request)?,
         generation: Generation::default(),
-        formers: Vec::new(),
+        predecessors: Vec::new(),
         secrets: Secrets::random()?,
         // After the port, which two servers that start at the same time can't both have.
         socket: wanted.path.map(HandoverSocket::open).transpose()?,
@@ -81,7 +81,7 @@ impl Start {
         let path = &predecessor.path;
         channel::send(&predecessor.socket, &Message::Ready, &[])
             .map_err(|error| broken(path, error))?;
-        let Message::Yours = hear(&predecessor.socket, path)?.0 else {
+        let Message::Yours = receive_message(&predecessor.socket, path)?.0 else {
             return Err(broken(path, io::ErrorKind::InvalidData.into()));
         };
         if let Err(error) = self.bound.set_congestion(&predecessor.congestion) {
@@ -98,18 +98,18 @@ impl Start {
     }
 }
 
-pub(super) fn inherit(
+pub(super) fn request_handover(
     path: &Path,
     socket: OwnedFd,
     wanted: &StartRequest<'_>,
 ) -> Result<Start, Error> {
-    be_patient(&socket, PATIENCE).map_err(|error| broken(path, error))?;
+    set_receive_timeout(&socket, MESSAGE_TIMEOUT).map_err(|error| broken(path, error))?;
     let hello = Message::Hello {
         protocol: PROTOCOL,
         version: env!("CARGO_PKG_VERSION").into(),
     };
     channel::send(&socket, &hello, &[]).map_err(|error| broken(path, error))?;
-    let offer = match hear(&socket, path)?.0 {
+    let offer = match receive_message(&socket, path)?.0 {
         Message::Offer(offer) => offer,
         Message::Refused { reason } => {
             let path = path.into();
@@ -121,10 +121,10 @@ pub(super) fn inherit(
     let congestion = listen::congestion_of(wanted.request)?;
     let nonsense = || broken(path, io::ErrorKind::InvalidData.into());
     // Before the first descriptor is taken in: what is offered bounds how many.
-    if offer.formers.len() > MAX_FORMERS || offer.further.len() > Options::MAX_LISTENERS {
+    if offer.predecessors.len() > MAX_PREDECESSORS || offer.further.len() > Options::MAX_LISTENERS {
         return Err(nonsense());
     }
-    let descriptors = hear_descriptors(&socket, &offer, wanted.request, path)?;
+    let descriptors = receive_descriptors(&socket, &offer, wanted.request, path)?;
     let mut beginning = unpack(&offer, descriptors, wanted.request).ok_or_else(nonsense)?;
     arrange(&mut beginning.bound, wanted.request)?;
     Ok(Start {
@@ -230,7 +230,7 @@ fn arrange(bound: &mut Bound, request: &Request) -> Result<(), Error> {
 
 /// Receives the descriptors of the offer, which is a wanted one: no address has more UDP sockets than there are
 /// workers.
-fn hear_descriptors(
+fn receive_descriptors(
     socket: &OwnedFd,
     offer: &Offer,
     request: &Request,
@@ -241,10 +241,10 @@ fn hear_descriptors(
         return Err(broken(path, io::ErrorKind::InvalidData.into()));
     }
     let tcp = request.listeners() * udp.len();
-    let count = 2 + offer.formers.len() + tcp + udp.iter().sum::<usize>();
+    let count = 2 + offer.predecessors.len() + tcp + udp.iter().sum::<usize>();
     let mut all = Vec::new();
     while all.len() < count {
-        let (message, descriptors) = hear(socket, path)?;
+        let (message, descriptors) = receive_message(socket, path)?;
         if !matches!(message, Message::Sockets) || descriptors.is_empty() {
             return Err(broken(path, io::ErrorKind::InvalidData.into()));
         }
@@ -267,9 +267,12 @@ fn unpack(offer: &Offer, descriptors: Vec<OwnedFd>, request: &Request) -> Option
     let generation = Generation::new(offer.generation).ok()?;
     let mut next = descriptors.into_iter();
     let socket = HandoverSocket::from_descriptor(next.next()?);
-    let mut formers = vec![Former::new(generation, next.next()?)];
-    for former in &offer.formers {
-        formers.push(Former::new(Generation::new(*former).ok()?, next.next()?));
+    let mut predecessors = vec![PredecessorRelay::new(generation, next.next()?)];
+    for predecessor in &offer.predecessors {
+        predecessors.push(PredecessorRelay::new(
+            Generation::new(*predecessor).ok()?,
+            next.next()?,
+        ));
     }
     let addresses = offer.further.iter().map(|it| it.address);
     let addresses = [offer.address].into_iter().chain(addresses);
@@ -289,7 +292,7 @@ fn unpack(offer: &Offer, descriptors: Vec<OwnedFd>, request: &Request) -> Option
     Some(Start {
         bound,
         generation: generation.next(),
-        formers,
+        predecessors,
         secrets: offer.secrets.clone(),
         socket: Some(socket),
         predecessor: None,
@@ -297,7 +300,7 @@ fn unpack(offer: &Offer, descriptors: Vec<OwnedFd>, request: &Request) -> Option
 }
 
 /// Receives the next message of the running server.
-fn hear(socket: &OwnedFd, path: &Path) -> Result<(Message, Vec<OwnedFd>), Error> {
+fn receive_message(socket: &OwnedFd, path: &Path) -> Result<(Message, Vec<OwnedFd>), Error> {
     receive(socket).map_err(|error| broken(path, error))
 }
 
@@ -329,7 +332,7 @@ mod tests {
             spread: "per-worker".into(),
             udp: 2,
             server_id: "0a".into(),
-            formers: Vec::new(),
+            predecessors: Vec::new(),
             secrets: Secrets::random().unwrap(),
         }
     }

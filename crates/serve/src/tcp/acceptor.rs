@@ -4,7 +4,7 @@ use super::turns::{FILE_STEPS, HANDSHAKE_STEPS, Turns};
 use super::{Context, h2, http1};
 use crate::accept::{Accepting, Arrivals};
 use crate::clients::Transport;
-use crate::setup::{ListenerConfig, Memory, Setup};
+use crate::setup::{ListenerConfig, Setup, WorkerMemory};
 use crate::stop::StopSignal;
 use std::cell::RefCell;
 use std::io;
@@ -32,7 +32,7 @@ pub(crate) struct Acceptor<'a> {
 pub(crate) fn acceptors<'a>(
     setup: &Arc<Setup>,
     accepting: &'a mut [Accepting],
-    memory: &Memory,
+    memory: &WorkerMemory,
 ) -> io::Result<Vec<Acceptor<'a>>> {
     let buffers = Rc::new(RefCell::new(h2::WorkerBuffers::new(memory.clone())));
     let each = setup.listeners.iter().zip(accepting);
@@ -47,7 +47,7 @@ impl<'a> Acceptor<'a> {
         setup: &Arc<Setup>,
         listener: &ListenerConfig,
         accepting: &'a mut Accepting,
-        memory: &Memory,
+        memory: &WorkerMemory,
         buffers: &Rc<RefCell<h2::WorkerBuffers>>,
     ) -> io::Result<Self> {
         Ok(Self {
@@ -79,14 +79,14 @@ impl<'a> Acceptor<'a> {
             let turns = Rc::clone(turns);
             spawn_local(async move { turns.run().await })
         });
-        let mut intake = stop.intake();
+        let mut accept_permit = stop.accept_permit();
         let signal = stop.clone();
         while !stop.is_requested() {
-            arrivals.hold(!intake.is_open());
+            arrivals.hold(!accept_permit.is_open());
             // The stop first: connections that end by it would make room for ones not yet accepted.
             tokio::select! {
                 biased;
-                () = intake.changed() => {}
+                () = accept_permit.changed() => {}
                 () = serve_all(&mut arrivals, &context, &mut connections, &signal) => {
                     stop.requested().await;
                 }

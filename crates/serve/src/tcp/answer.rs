@@ -3,7 +3,7 @@
 use crate::RequestBody;
 use crate::embed::Step;
 use crate::request::body::Body;
-use crate::request::requests::{Answer, Now, Requests, Screened};
+use crate::request::requests::{Answer, AnswerSource, Now, Requests};
 use crate::selection::counters::Counters;
 use http::{HeaderMap, Response, StatusCode};
 use hyper::body::Incoming;
@@ -24,9 +24,9 @@ pub(super) fn answer(
     // From here on it is known whether the body is read to its end.
     let request = request.map(body);
     match screened {
-        Screened::Refused(response) => Answer::Now(response),
-        Screened::Prepared(prepared) => Answer::Now(requests.respond_prepared(&prepared, now)),
-        Screened::Service => requests.ask(request, now),
+        AnswerSource::Refused(response) => Answer::Now(response),
+        AnswerSource::Prepared(prepared) => Answer::Now(requests.respond_prepared(&prepared, now)),
+        AnswerSource::Service => requests.ask(request, now),
     }
 }
 

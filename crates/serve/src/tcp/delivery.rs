@@ -6,7 +6,7 @@
 //! kernel tells when it last heard of the peer, which makes a look that is late exact again, unless the
 //! peer has said something else since.
 //!
-//! The cost is bounded by asking seldom: once in [`PAUSE`], and after more than the first flight. Left to others:
+//! The cost is bounded by asking seldom: once in [`MEASUREMENT_INTERVAL`], and after more than the first flight. Left to others:
 //! reading the counters (`measured`), and when to ask (`selection`).
 
 use altway_socket::TcpInfo;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// Time between the beginnings of two measurements on a connection, at least. With two or three looks each that is a
 /// dozen a second of a connection that never rests, of some microseconds with the wake.
-pub(super) const PAUSE: Duration = Duration::from_millis(250);
+pub(super) const MEASUREMENT_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Looks in vain after which the watch is given up: the peer acknowledges nothing any more, or the connection sends
 /// more and more.
@@ -26,7 +26,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// Waits for all that was sent to be acknowledged.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Watch {
+pub(super) struct AckWatch {
     began: Instant,
     /// Bytes that have to be acknowledged: those written at the first look.
     target: Option<u64>,
@@ -36,7 +36,7 @@ pub(super) struct Watch {
 
 /// The result of a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum AckStatus {
     /// The client had all of it at that time, when so many bytes were acknowledged.
     Arrived(Instant, u64),
     /// Look again after this time.
@@ -45,7 +45,7 @@ pub(super) enum Found {
     Nothing,
 }
 
-impl Watch {
+impl AckWatch {
     pub(super) fn new(now: Instant) -> Self {
         Self {
             began: now,
@@ -54,18 +54,18 @@ impl Watch {
         }
     }
 
-    pub(super) fn look(&mut self, now: Instant, info: &TcpInfo) -> Found {
+    pub(super) fn look(&mut self, now: Instant, info: &TcpInfo) -> AckStatus {
         let Some(written) = info.bytes_written() else {
-            return Found::Nothing;
+            return AckStatus::Nothing;
         };
         let target = *self.target.get_or_insert(written);
         if info.bytes_acked < target {
             self.looked = now;
             let waited = now.saturating_duration_since(self.began);
-            return Found::NotYet(wait(target - info.bytes_acked, waited, info));
+            return AckStatus::NotYet(wait(target - info.bytes_acked, waited, info));
         }
-        let heard = now.checked_sub(info.since_acknowledgement).unwrap_or(now);
-        Found::Arrived(heard.max(self.looked), info.bytes_acked)
+        let last_ack = now.checked_sub(info.since_acknowledgement).unwrap_or(now);
+        AckStatus::Arrived(last_ack.max(self.looked), info.bytes_acked)
     }
 }
 
@@ -116,15 +116,15 @@ mod tests {
     }
 
     /// A watch, and when it began.
-    fn watch() -> (Watch, Instant) {
+    fn watch() -> (AckWatch, Instant) {
         let began = Instant::now();
-        (Watch::new(began), began)
+        (AckWatch::new(began), began)
     }
 
     /// Milliseconds from its beginning.
-    fn arrived(found: Found, began: Instant) -> Duration {
+    fn arrived(found: AckStatus, began: Instant) -> Duration {
         match found {
-            Found::Arrived(at, _) => at - began,
+            AckStatus::Arrived(at, _) => at - began,
             other => panic!("{other:?}"),
         }
     }
@@ -135,7 +135,7 @@ mod tests {
         let at = |ms: u32| began + ms * MS;
         // 80,000 bytes are on their way, which take as many microseconds.
         let found = watch.look(at(20), &info(200_000, 120_000, MS));
-        assert_eq!(found, Found::NotYet(80 * MS));
+        assert_eq!(found, AckStatus::NotYet(80 * MS));
         let found = watch.look(at(170), &info(200_000, 200_000, 30 * MS));
         assert_eq!(arrived(found, began), 140 * MS);
     }
@@ -155,18 +155,24 @@ mod tests {
         watch.look(began + 20 * MS, &info(200_000, 0, MS));
         let later = info(900_000, 250_000, Duration::ZERO);
         let found = watch.look(began + 300 * MS, &later);
-        assert_eq!(found, Found::Arrived(began + 300 * MS, 250_000));
+        assert_eq!(found, AckStatus::Arrived(began + 300 * MS, 250_000));
     }
 
     #[test]
     fn a_rate_that_may_grow_is_not_believed_for_long() {
         let (mut watch, began) = watch();
         let slow = info(9_000_000, 0, MS);
-        assert_eq!(watch.look(began + 20 * MS, &slow), Found::NotYet(100 * MS));
-        assert_eq!(watch.look(began + 800 * MS, &slow), Found::NotYet(200 * MS));
+        assert_eq!(
+            watch.look(began + 20 * MS, &slow),
+            AckStatus::NotYet(100 * MS)
+        );
+        assert_eq!(
+            watch.look(began + 800 * MS, &slow),
+            AckStatus::NotYet(200 * MS)
+        );
         assert_eq!(
             watch.look(began + 60_000 * MS, &slow),
-            Found::NotYet(LONGEST_WAIT)
+            AckStatus::NotYet(LONGEST_WAIT)
         );
     }
 
@@ -174,9 +180,9 @@ mod tests {
     fn the_last_bytes_are_looked_for_four_times_a_round_trip() {
         let mut near = info(200_000, 199_999, MS);
         let (mut watch, began) = watch();
-        assert_eq!(watch.look(began, &near), Found::NotYet(25 * MS));
+        assert_eq!(watch.look(began, &near), AckStatus::NotYet(25 * MS));
         near.smoothed_rtt = Some(MS);
-        assert_eq!(watch.look(began, &near), Found::NotYet(LEAST_WAIT));
+        assert_eq!(watch.look(began, &near), AckStatus::NotYet(LEAST_WAIT));
     }
 
     #[test]
@@ -184,6 +190,6 @@ mod tests {
         let (mut watch, began) = watch();
         let mut old = info(200_000, 0, MS);
         old.bytes_sent = None;
-        assert_eq!(watch.look(began, &old), Found::Nothing);
+        assert_eq!(watch.look(began, &old), AckStatus::Nothing);
     }
 }

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// Time that the client may take to close.
-const LINGER: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Bytes that the client may go on sending.
 const MAX_DISCARDED: usize = 16 << 20;
@@ -19,7 +19,9 @@ const MAX_DISCARDED: usize = 16 << 20;
 pub(super) async fn drain(socket: &TcpStream) -> io::Result<()> {
     // Fails where it is closed already.
     let _ = socket2::SockRef::from(socket).shutdown(Shutdown::Write);
-    timeout(LINGER, discard(socket)).await.unwrap_or(Ok(()))
+    timeout(CLOSE_TIMEOUT, discard(socket))
+        .await
+        .unwrap_or(Ok(()))
 }
 
 async fn discard(socket: &TcpStream) -> io::Result<()> {

@@ -6,9 +6,9 @@
 //! answer is the refusal's status and the connection's last. Content whose chunks or trailers break
 //! their rules ends the connection. hyper refuses more by itself (400, 431), such as control bytes.
 
-use crate::held::{Held, HeldBytes, UNFINISHED_HEAD};
+use crate::held::{HeldBytes, MemoryReservation, UNFINISHED_HEAD};
 use crate::incidents::Incident;
-use crate::tcp::unheard::write_head;
+use crate::tcp::rejected_head::write_head;
 use altway_message::{Refusal, Rules, Scanner, Scheme};
 use bytes::{Buf as _, BytesMut};
 use http::{HeaderMap, StatusCode};
@@ -35,7 +35,7 @@ struct State {
     /// Content was broken: nothing more is read.
     broken: Option<Refusal>,
     /// Counts what a head holds that has not arrived whole.
-    held: Held,
+    held: MemoryReservation,
     /// A head is larger than it may be: nothing more is read.
     is_too_large: bool,
     /// The latest bytes of a response have not all been taken.
@@ -70,9 +70,9 @@ impl Gate {
         (number >= state.scanner.heads()).then(unknown)
     }
 
-    /// The status that answers a head which is not heard to its end, with what it counts as; `None` where there is no
+    /// The status that answers a head which is rejected before its end, with what it counts as; `None` where there is no
     /// such head, or where what was said before it has not all left. `is_late`: hyper has waited for it in vain.
-    pub(super) fn unheard(&self, is_late: bool) -> Option<(StatusCode, Incident)> {
+    pub(super) fn rejected_head(&self, is_late: bool) -> Option<(StatusCode, Incident)> {
         let state = self.0.borrow();
         if state.has_unsent {
             return None;
@@ -86,12 +86,12 @@ impl Gate {
     }
 
     /// Has an interim response leave before the next response, as soon as hyper has nothing to say.
-    pub(super) fn precede(&self, status: StatusCode, fields: &HeaderMap) {
+    pub(super) fn queue_interim(&self, status: StatusCode, fields: &HeaderMap) {
         write_head(&mut self.0.borrow_mut().interim, status, fields);
     }
 
     /// The next response is there: an interim one that has not begun to leave is of no use any more.
-    pub(super) fn overtake(&self) {
+    pub(super) fn discard_interim(&self) {
         let mut state = self.0.borrow_mut();
         if !state.has_begun {
             state.interim = BytesMut::new();

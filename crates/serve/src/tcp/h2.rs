@@ -1,28 +1,27 @@
 //! HTTP/2 on one TCP connection: carries bytes between its socket and the engine.
 //!
 //! [`Driver::turn`] tells the whole story: one receive, every answer that is ready, one send. The
-//! engine (`altway-http2`) knows no sockets; [`transport`] knows no HTTP; [`answers`] knows what to
+//! engine (`altway-http2`) knows no sockets; [`transport`] knows no HTTP; [`responses`] knows what to
 //! say. All connections of a worker share their [`WorkerBuffers`], so an idle one holds none; what else it has no need of
 //! while it idles it gives back ([`Driver::rest_if_due`]).
 
-mod answers;
 mod buffers;
-mod lead;
+mod responses;
 mod transport;
+mod unsent_budget;
 
 use super::measured::TcpPathSampler;
 use super::turns::Turns;
 use crate::client_auth::Presented;
-use crate::clients::Admitted;
-use crate::held::{Held, HeldBytes, UNFINISHED_HEAD};
+use crate::clients::AdmittedConnection;
+use crate::held::{HeldBytes, MemoryReservation, UNFINISHED_HEAD};
 use crate::request::check::MAX_HEAD_BYTES;
-use crate::request::terms::Terms;
+use crate::request::listener_policy::ListenerPolicy;
 use crate::setup::{ListenerConfig, Setup};
 use crate::stop::StopSignal;
 use altway_http2::{self as http2, Code, Connection, Output};
-use answers::Answers;
 pub(super) use buffers::WorkerBuffers;
-use lead::Lead;
+use responses::Responses;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -36,6 +35,7 @@ use tokio::net::TcpStream;
 use tokio::task::yield_now;
 use tokio::time::{sleep_until, timeout};
 use transport::Transport;
+use unsent_budget::UnsentBudget;
 
 /// Bytes that one send takes: enough for the kernel to work in large pieces, few enough for the processor's cache. Also
 /// the bytes that a connection may hold unsent before it reads no more.
@@ -55,7 +55,7 @@ const DATA_PAYLOAD_OVER_TLS: usize = (16 << 10) - 9;
 
 /// Time that a connection which has sent everything waits for its peer to close: closing at once would take back what
 /// the peer has not read if it has sent more.
-const LINGER: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Time without a request and without a byte after which a connection idles: what loads a page asks again sooner, and
 /// visitors who go from page to page come back later. Then it gives back the memory that further requests would need, and
@@ -93,8 +93,8 @@ pub(super) struct Parts {
     pub(super) peer: SocketAddr,
     /// The address of this server that it has come to.
     pub(super) local: Option<SocketAddr>,
-    pub(super) admitted: Rc<Admitted>,
-    pub(super) terms: Terms,
+    pub(super) admitted: Rc<AdmittedConnection>,
+    pub(super) listener_policy: ListenerPolicy,
     /// The name and the certificates that the client has sent in its handshake.
     pub(super) presented: Option<Rc<Presented>>,
     pub(super) probe: Rc<TcpPathSampler>,
@@ -110,8 +110,8 @@ pub(super) struct Driver {
     buffers: Rc<RefCell<WorkerBuffers>>,
     transport: Transport,
     engine: Connection,
-    answers: Answers,
-    lead: Lead,
+    responses: Responses,
+    unsent_budget: UnsentBudget,
     /// Bytes that are encoded and not sent. Empty between turns unless the socket is full.
     output: Output,
     /// Bytes that were read and not handed to the engine yet, because the socket was full.
@@ -124,17 +124,17 @@ pub(super) struct Driver {
     ended: bool,
     /// The beginning of the idle time in which memory was given back.
     rested: Option<Instant>,
-    admitted: Rc<Admitted>,
+    admitted: Rc<AdmittedConnection>,
     /// Memory that the connections of its client hold.
     share: HeldBytes,
     /// Memory that it holds and that is freed, by sending or reading, without further input of the peer.
-    held: Held,
+    held: MemoryReservation,
     /// True if `held` is not empty.
     holds: bool,
 }
 
 /// The state in which a turn leaves the connection.
-enum Progress {
+enum TurnOutcome {
     /// Nothing to do until something happens.
     Waiting,
     /// Nothing to do until the socket takes more, whatever has been read.
@@ -173,19 +173,19 @@ impl Driver {
     pub(super) fn new(parts: Parts) -> Self {
         let now = Instant::now();
         let share = parts.admitted.held();
-        let answers = Answers::new(
+        let responses = Responses::new(
             &parts.buffers.borrow(),
             parts.peer,
             Rc::clone(&parts.admitted),
             parts.probe,
-            (parts.terms, parts.presented, parts.local),
+            (parts.listener_policy, parts.presented, parts.local),
         );
         Self {
             buffers: parts.buffers,
             transport: Transport::new(parts.stream, parts.tls, now),
             engine: Connection::server(parts.config, now),
-            answers,
-            lead: Lead::default(),
+            responses,
+            unsent_budget: UnsentBudget::default(),
             output: Output::new(),
             backlog: parts.head,
             more: false,
@@ -216,11 +216,11 @@ impl Driver {
         // waits for bytes many times before one of them rings.
         let mut registered = false;
         let mut wake = Wake::default();
-        self.tell_kernel();
+        self.set_notsent_lowat();
         loop {
             match self.turn(&wake)? {
-                Progress::Over => break,
-                Progress::More => {
+                TurnOutcome::Over => break,
+                TurnOutcome::More => {
                     yield_now().await;
                     wake = Wake {
                         readable: true,
@@ -228,7 +228,7 @@ impl Driver {
                     };
                     continue;
                 }
-                Progress::Waiting | Progress::Blocked => {}
+                TurnOutcome::Waiting | TurnOutcome::Blocked => {}
             }
             let deadline = self.deadline();
             // Most turns only put the deadline off: then the timer may ring early, once.
@@ -238,7 +238,7 @@ impl Driver {
             }
             wake = poll_fn(|cx| {
                 let mut wake = self.poll_socket(cx)?;
-                wake.ready = self.answers.poll(cx) && !self.is_stuffed();
+                wake.ready = self.responses.poll(cx) && !self.is_output_full();
                 let is_to_end = || signal.is_requested() || self.admitted.is_evicted();
                 if !registered || timer.is_elapsed() || (!stopping && is_to_end()) {
                     registered = true;
@@ -261,7 +261,7 @@ impl Driver {
             return Ok(());
         }
         // Apart: it has a timer and a buffer, for which the connection would have room all its life.
-        let closing = Box::pin(timeout(LINGER, self.transport.close()));
+        let closing = Box::pin(timeout(CLOSE_TIMEOUT, self.transport.close()));
         closing.await.unwrap_or(Ok(()))
     }
 
@@ -271,7 +271,7 @@ impl Driver {
         let due = self.engine.poll_timeout().unwrap_or_else(|| {
             *self
                 .giving_up
-                .get_or_insert_with(|| Instant::now() + LINGER)
+                .get_or_insert_with(|| Instant::now() + CLOSE_TIMEOUT)
         });
         rest.map_or(due, |rest| rest.min(due)).into()
     }
@@ -287,7 +287,7 @@ impl Driver {
         if self.rest_due().is_some_and(|due| due <= now) {
             self.rested = self.engine.idle_since();
             self.engine.turn(now, &mut self.output).rest();
-            self.answers.rest();
+            self.responses.rest();
             self.backlog.shrink_to_fit();
         }
     }
@@ -301,7 +301,7 @@ impl Driver {
         }
         // A path that is slower than the server keeps the socket full for as long as a response takes: what
         // comes meanwhile is read as often as the socket takes something.
-        let full = self.is_stuffed() && !wake.writable;
+        let full = self.is_output_full() && !wake.writable;
         let crowded = blocked && self.unsent() >= SEND_BYTES;
         // What it holds tells when it has left. What waits for a window must not stop the reading: the
         // window is opened by what is read.
@@ -314,7 +314,7 @@ impl Driver {
 
     /// The socket is full, and so is what may be said ahead of it: until it takes more there is nothing
     /// to do, whatever else is ready.
-    fn is_stuffed(&self) -> bool {
+    fn is_output_full(&self) -> bool {
         let blocked = !self.output.is_empty() || self.transport.wants_write();
         blocked && self.output.len() >= self.room()
     }
@@ -327,15 +327,15 @@ impl Driver {
     /// shorter than a record, while TLS holds something.
     fn room(&self) -> usize {
         let unsent = self.transport.unsent();
-        let room = WorkerBuffers::send_bytes(&self.share).min(self.lead.bytes());
+        let room = WorkerBuffers::send_bytes(&self.share).min(self.unsent_budget.bytes());
         match room.saturating_sub(unsent) {
             little if unsent > 0 && little < DATA_PAYLOAD_OVER_TLS => 0,
             room => room,
         }
     }
 
-    fn tell_kernel(&mut self) {
-        if let Some(bytes) = self.lead.news() {
+    fn set_notsent_lowat(&mut self) {
+        if let Some(bytes) = self.unsent_budget.next_lowat() {
             self.transport.limit_unsent(bytes);
         }
     }
@@ -346,15 +346,15 @@ impl Driver {
         let all = self.transport.send(&mut self.output, now)?;
         let took = ahead.saturating_sub(self.output.len() + self.transport.unsent());
         if !all {
-            self.lead.filled(took, now);
+            self.unsent_budget.filled(took, now);
         } else if took > 0 {
-            self.lead.took(took);
+            self.unsent_budget.took(took);
         }
         Ok(all)
     }
 
     /// Does everything that can be done without waiting, with the worker's buffers.
-    fn turn(&mut self, wake: &Wake) -> io::Result<Progress> {
+    fn turn(&mut self, wake: &Wake) -> io::Result<TurnOutcome> {
         let buffers = Rc::clone(&self.buffers);
         let mut buffers = buffers.borrow_mut();
         buffers.begin_turn();
@@ -362,37 +362,37 @@ impl Driver {
             std::mem::swap(&mut self.output, &mut buffers.output);
         }
         if wake.writable {
-            self.lead.room(buffers.now);
+            self.unsent_budget.room(buffers.now);
         }
         let progress = self.work(wake, &mut buffers);
-        self.tell_kernel();
+        self.set_notsent_lowat();
         if self.output.is_empty() {
             std::mem::swap(&mut self.output, &mut buffers.output);
         }
-        let held = self.unsent() + self.answers.unread();
+        let held = self.unsent() + self.responses.unread();
         self.held.set(held + self.engine.unfinished_block());
         self.holds = held > 0;
         self.admitted.set_requests(self.engine.open_streams());
         if self.engine.open_streams() == 0 {
-            self.answers.hand_on();
+            self.responses.hand_on();
         }
         if wake.due {
             self.rest_if_due(buffers.now);
         }
         match progress {
             // The next turn ends it.
-            Ok(Progress::Waiting)
+            Ok(TurnOutcome::Waiting)
                 if holds_too_much(self.engine.unfinished_block(), &self.share) =>
             {
-                Ok(Progress::More)
+                Ok(TurnOutcome::More)
             }
             progress => progress,
         }
     }
 
-    fn work(&mut self, wake: &Wake, buffers: &mut WorkerBuffers) -> io::Result<Progress> {
+    fn work(&mut self, wake: &Wake, buffers: &mut WorkerBuffers) -> io::Result<TurnOutcome> {
         if self.giving_up.is_some_and(|until| until <= buffers.now) {
-            return Ok(Progress::Over);
+            return Ok(TurnOutcome::Over);
         }
         let rests = wake.due && self.rest_due().is_some_and(|due| due <= buffers.now);
         let mut turn = self.engine.turn(buffers.now, &mut self.output);
@@ -400,7 +400,7 @@ impl Driver {
             turn.handle_timeout();
         }
         if rests {
-            self.answers.tell_later(&mut turn, buffers);
+            self.responses.tell_later(&mut turn, buffers);
         }
         if wake.stop {
             turn.shutdown();
@@ -417,9 +417,9 @@ impl Driver {
         };
         let received = self.receive(wake, &mut buffer[..most]);
         received.and_then(|n| {
-            let progress = self.converse(&buffer[..n], buffers)?;
+            let progress = self.process_input(&buffer[..n], buffers)?;
             Ok(match progress {
-                Progress::Waiting if self.more => Progress::More,
+                TurnOutcome::Waiting if self.more => TurnOutcome::More,
                 progress => progress,
             })
         })
@@ -444,50 +444,54 @@ impl Driver {
     }
 
     /// Input in, answers out, as long as the socket takes them.
-    fn converse(&mut self, mut input: &[u8], buffers: &mut WorkerBuffers) -> io::Result<Progress> {
+    fn process_input(
+        &mut self,
+        mut input: &[u8],
+        buffers: &mut WorkerBuffers,
+    ) -> io::Result<TurnOutcome> {
         let mut sent = 0;
         loop {
             let room = self.room();
             let mut turn = self.engine.turn(buffers.now, &mut self.output);
             while turn.output_len() < room {
-                let went_on = self.answers.go_on(&mut turn, buffers);
-                if !went_on && !self.answers.next(&mut turn, &mut input, buffers) {
+                let went_on = self.responses.go_on(&mut turn, buffers);
+                if !went_on && !self.responses.next(&mut turn, &mut input, buffers) {
                     break;
                 }
             }
             if self.ended && input.is_empty() && self.backlog.is_empty() {
-                self.answers.input_ended(&mut turn, buffers);
+                self.responses.input_ended(&mut turn, buffers);
             }
-            self.answers.send_bodies(&mut turn, buffers, room);
+            self.responses.send_bodies(&mut turn, buffers, room);
             let said = self.output.len();
             sent += said;
             let blocked = !self.send(buffers.now)?;
             if !blocked {
-                self.answers.written(buffers);
+                self.responses.written(buffers);
             }
             if blocked || sent >= TURN_BYTES {
                 self.backlog.splice(..0, input.iter().copied());
                 return Ok(if blocked {
-                    Progress::Blocked
+                    TurnOutcome::Blocked
                 } else {
-                    Progress::More
+                    TurnOutcome::More
                 });
             }
             if said == 0 && room > 0 {
-                self.lead.silent();
+                self.unsent_budget.silent();
                 break;
             }
         }
         let idle = self.engine.open_streams() == 0;
         debug_assert!(
-            !idle || self.answers.is_idle(),
+            !idle || self.responses.is_idle(),
             "an exchange without its stream"
         );
         let over = self.engine.is_closed() || (self.ended && idle);
         Ok(if over {
-            Progress::Over
+            TurnOutcome::Over
         } else {
-            Progress::Waiting
+            TurnOutcome::Waiting
         })
     }
 }

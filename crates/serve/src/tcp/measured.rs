@@ -1,11 +1,11 @@
 //! Reads what the kernel counts of a TCP connection, and finds out when the client has all that it was sent
 //! ([`delivery`](super::delivery) says how).
 
-use super::delivery::{Found, MAX_LOOKS, PAUSE, Watch};
+use super::delivery::{AckStatus, AckWatch, MAX_LOOKS, MEASUREMENT_INTERVAL};
 use super::socket::Activity;
-use super::turns::{Ticket, Turns};
+use super::turns::{StepPermit, Turns};
 use super::write_ahead::{SCARCE_CHUNK, WriteAhead};
-use crate::clients::Admitted;
+use crate::clients::AdmittedConnection;
 use crate::request::body::{Body, CHUNK};
 use crate::request::handler::BoxError;
 use crate::request::requests::{Now, Requests};
@@ -41,7 +41,7 @@ pub(super) struct TcpPathSampler {
     arrived: Cell<Option<(Instant, u64)>>,
     /// Time of the latest look, and the wait that goes on.
     watched: Cell<Option<Instant>>,
-    watch: Cell<Option<Watch>>,
+    watch: Cell<Option<AckWatch>>,
 }
 
 impl TcpPathSampler {
@@ -96,21 +96,22 @@ impl TcpPathSampler {
             return false;
         }
         let now = Instant::now();
-        let is_new = |watched: Instant| now.saturating_duration_since(watched) < PAUSE;
+        let is_new =
+            |watched: Instant| now.saturating_duration_since(watched) < MEASUREMENT_INTERVAL;
         self.arrived.set(None);
         let is_looking = self.watch.take().is_some();
         if !is_looking && self.watched.get().is_some_and(is_new) {
             return false;
         }
         self.watched.set(Some(now));
-        self.watch.set(Some(Watch::new(now)));
+        self.watch.set(Some(AckWatch::new(now)));
         // Where it ends is known at this moment only.
         let wait = match written {
             true => self.look(),
-            false => Some(FIRST_LOOK),
+            false => Some(FIRST_POLL_DELAY),
         };
         if let Some(wait) = wait.filter(|_| !is_looking) {
-            spawn_local(keep_looking(Rc::downgrade(self), wait));
+            spawn_local(poll_until_acked(Rc::downgrade(self), wait));
         }
         true
     }
@@ -119,25 +120,25 @@ impl TcpPathSampler {
     fn look(&self) -> Option<Duration> {
         let mut watch = self.watch.take()?;
         match watch.look(Instant::now(), &tcp_info(&*self.stream)?) {
-            Found::NotYet(wait) => {
+            AckStatus::NotYet(wait) => {
                 self.watch.set(Some(watch));
                 Some(wait)
             }
-            Found::Arrived(at, acked) => {
+            AckStatus::Arrived(at, acked) => {
                 self.arrived.set(Some((at, acked)));
                 None
             }
-            Found::Nothing => None,
+            AckStatus::Nothing => None,
         }
     }
 }
 
 /// Time after which the kernel has what hyper was given. If the socket is full, what hyper holds is missing from
 /// what is waited for: its buffer of 64 KiB, and a chunk.
-const FIRST_LOOK: Duration = Duration::from_millis(1);
+const FIRST_POLL_DELAY: Duration = Duration::from_millis(1);
 
 /// Looks until everything is there, or the connection has ended: it isn't held open for this.
-async fn keep_looking(probe: Weak<TcpPathSampler>, mut wait: Duration) {
+async fn poll_until_acked(probe: Weak<TcpPathSampler>, mut wait: Duration) {
     for _ in 0..MAX_LOOKS {
         sleep(wait).await;
         let next = probe.upgrade().and_then(|probe| probe.look());
@@ -153,24 +154,24 @@ async fn keep_looking(probe: Weak<TcpPathSampler>, mut wait: Duration) {
 
 /// An HTTP/1.1 response's body: tells how it is handed over, and while it has nothing to give the client's
 /// silence means nothing.
-pub(super) struct Measured {
+pub(super) struct MeasuredBody {
     body: Body,
     is_complete: bool,
     activity: Activity,
-    admitted: Rc<Admitted>,
+    admitted: Rc<AdmittedConnection>,
     ahead: WriteAhead,
     turns: Rc<Turns>,
     /// The place in the queue for the next part of a file.
-    ticket: Option<Ticket>,
+    ticket: Option<StepPermit>,
     probe: Rc<TcpPathSampler>,
     requests: Rc<RefCell<Requests<Infallible>>>,
 }
 
-impl Measured {
+impl MeasuredBody {
     pub(super) fn new(
         body: Body,
         activity: Activity,
-        admitted: Rc<Admitted>,
+        admitted: Rc<AdmittedConnection>,
         ahead: WriteAhead,
         turns: Rc<Turns>,
         probe: Rc<TcpPathSampler>,
@@ -196,7 +197,7 @@ impl Measured {
             return;
         };
         let Poll::Ready(frame) = frame else {
-            return requests.starve();
+            return requests.mark_app_limited();
         };
         let bytes = match frame {
             Some(Ok(frame)) => frame.data_ref().map_or(0, Bytes::len),
@@ -220,7 +221,7 @@ fn complete(requests: &mut Requests<Infallible>, probe: &Rc<TcpPathSampler>, now
     }
 }
 
-impl http_body::Body for Measured {
+impl http_body::Body for MeasuredBody {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -258,7 +259,7 @@ impl http_body::Body for Measured {
     }
 }
 
-impl Drop for Measured {
+impl Drop for MeasuredBody {
     fn drop(&mut self) {
         self.activity.engaged(false);
         self.admitted.set_requests(0);

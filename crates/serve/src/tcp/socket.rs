@@ -62,7 +62,7 @@ impl Activity {
 
     /// Returns once the client has let nothing move for `idle` between requests, or for `stalled`
     /// during one.
-    pub(super) async fn lull(&self, idle: Duration, stalled: Duration) {
+    pub(super) async fn until_idle(&self, idle: Duration, stalled: Duration) {
         loop {
             let limit = if self.0.engaged.get() { stalled } else { idle };
             // Looks again before a limit is over that was another one's.
@@ -245,21 +245,21 @@ mod tests {
     async fn a_lull_is_longer_during_a_request() {
         let activity = Activity::new(LEAST_PROGRESS as u64);
         let [idle, stalled] = [5, 60].map(Duration::from_secs);
-        let lull = async || {
+        let until_idle = async || {
             let begin = Instant::now();
-            activity.lull(idle, stalled).await;
+            activity.until_idle(idle, stalled).await;
             begin.elapsed()
         };
-        assert_eq!(lull().await, idle);
+        assert_eq!(until_idle().await, idle);
         activity.engaged(true);
         activity.answering(false);
-        assert_eq!(lull().await, stalled);
+        assert_eq!(until_idle().await, stalled);
         activity.engaged(true);
         let answer = async {
             tokio::time::sleep(Duration::from_secs(100)).await;
             activity.engaged(false);
         };
-        let (took, ()) = tokio::join!(lull(), answer);
+        let (took, ()) = tokio::join!(until_idle(), answer);
         assert_eq!(took, Duration::from_secs(105));
     }
 }

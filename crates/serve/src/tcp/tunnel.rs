@@ -3,7 +3,7 @@
 
 use super::socket::Activity;
 use crate::RequestBody;
-use crate::held::Held;
+use crate::held::MemoryReservation;
 use crate::request::body::Body;
 use crate::request::handler::BoxError;
 use crate::request::upgrade::is_handshake;
@@ -28,7 +28,7 @@ const MAX_UNREAD: usize = 64 << 10;
 const READ_BYTES: usize = 8 << 10;
 
 /// Time that the client has to close its half once the service has ended the stream.
-const LINGER: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The client's bytes, for a request that may open a tunnel.
 pub(super) struct Incoming {
@@ -71,7 +71,7 @@ pub(super) struct Relay<S> {
     outgoing: Body,
     activity: Activity,
     /// Counts what waits for the service, and what waits for the client.
-    held: Held,
+    held: MemoryReservation,
     /// Bytes that the service has written and the stream has not taken.
     chunk: Bytes,
     unflushed: bool,
@@ -90,7 +90,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Relay<S> {
         incoming: Incoming,
         outgoing: Body,
         activity: Activity,
-        held: Held,
+        held: MemoryReservation,
     ) -> Self {
         incoming.upload.push(|| read);
         Self {
@@ -115,7 +115,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Relay<S> {
     pub(super) async fn run(mut self, mut sent: impl FnMut(usize)) -> Result<(), BoxError> {
         poll_fn(|cx| self.poll(cx, &mut sent, |relay| relay.closed)).await?;
         let end = poll_fn(|cx| self.poll(cx, &mut sent, |relay| relay.received_all));
-        timeout(LINGER, end).await.unwrap_or(Ok(()))
+        timeout(CLOSE_TIMEOUT, end).await.unwrap_or(Ok(()))
     }
 
     fn poll(

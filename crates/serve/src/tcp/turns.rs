@@ -28,13 +28,13 @@ pub(super) struct Turns {
     steps: usize,
     /// Steps that are left in this turn.
     left: Cell<usize>,
-    waiting: RefCell<VecDeque<(Waker, Ticket)>>,
+    waiting: RefCell<VecDeque<(Waker, StepPermit)>>,
     /// The task that begins turns, while it waits for a step to be taken.
     idle: Cell<Option<Waker>>,
 }
 
 /// A place in the queue: true once its holder may take a step.
-pub(super) type Ticket = Rc<Cell<bool>>;
+pub(super) type StepPermit = Rc<Cell<bool>>;
 
 impl Turns {
     pub(super) fn new(steps: usize) -> Self {
@@ -49,8 +49,8 @@ impl Turns {
     /// Polls `work` in turns: each poll is a step. What is large comes in a box, which is gone when it is done: the future
     /// of a connection keeps room for all that it ever held.
     pub(super) async fn steps<F: Future + Unpin>(&self, mut work: F) -> F::Output {
-        let mut ticket = None;
-        poll_fn(|cx| match self.may_go_on(&mut ticket, cx) {
+        let mut permit = None;
+        poll_fn(|cx| match self.may_go_on(&mut permit, cx) {
             true => Pin::new(&mut work).poll(cx),
             false => Poll::Pending,
         })
@@ -82,11 +82,11 @@ impl Turns {
         let mut left = self.steps;
         let mut waiting = self.waiting.borrow_mut();
         while left > 0
-            && let Some((waker, ticket)) = waiting.pop_front()
+            && let Some((waker, permit)) = waiting.pop_front()
         {
             // Else nobody waits there any more.
-            if Rc::strong_count(&ticket) > 1 {
-                ticket.set(true);
+            if Rc::strong_count(&permit) > 1 {
+                permit.set(true);
                 waker.wake();
                 left -= 1;
             }
@@ -94,20 +94,20 @@ impl Turns {
         self.left.set(left);
     }
 
-    /// Returns true if a step may be taken now; if not, the task is woken when it may. `ticket`: the caller's place in
+    /// Returns true if a step may be taken now; if not, the task is woken when it may. `permit`: the caller's place in
     /// the queue, if it has one.
-    pub(super) fn may_go_on(&self, ticket: &mut Option<Ticket>, cx: &Context<'_>) -> bool {
-        if let Some(waits) = ticket {
+    pub(super) fn may_go_on(&self, permit: &mut Option<StepPermit>, cx: &Context<'_>) -> bool {
+        if let Some(waits) = permit {
             let may = waits.get();
             if may {
-                *ticket = None;
+                *permit = None;
             }
             return may;
         }
         let mut waiting = self.waiting.borrow_mut();
         let left = self.left.get();
         if left == 0 || !waiting.is_empty() {
-            let own = ticket.insert(Rc::default());
+            let own = permit.insert(Rc::default());
             waiting.push_back((cx.waker().clone(), Rc::clone(own)));
             return false;
         }

@@ -5,7 +5,7 @@
 //! nothing more until its client has taken what it gave.
 
 use super::socket::Socket;
-use crate::held::{Held, HeldBytes};
+use crate::held::{HeldBytes, MemoryReservation};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::pin::Pin;
@@ -31,7 +31,7 @@ pub(super) struct WriteAhead(Rc<State>);
 #[derive(Debug)]
 struct State {
     worker: HeldBytes,
-    held: RefCell<Held>,
+    held: RefCell<MemoryReservation>,
     /// Bytes that the response's body has given, and bytes that were taken of the response.
     given: Cell<u64>,
     taken: Cell<u64>,

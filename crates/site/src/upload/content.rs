@@ -1,6 +1,6 @@
 //! The content of an upload as it arrives: no longer than permitted, no slower than permitted.
 
-use super::progress::Progress;
+use super::progress::WaitBudget;
 use super::refusal::Refusal;
 use altway_units::LeastRate;
 use bytes::Bytes;
@@ -21,7 +21,7 @@ pub(crate) struct Content<B> {
     body: B,
     limit: u64,
     received: u64,
-    progress: Progress,
+    progress: WaitBudget,
     waiting: Option<Waiting>,
     has_ended: bool,
 }
@@ -46,7 +46,7 @@ where
             body,
             limit,
             received: 0,
-            progress: Progress::new(slowest),
+            progress: WaitBudget::new(slowest),
             waiting: None,
             has_ended: false,
         })

@@ -70,12 +70,12 @@ fn start() -> Option<SyncSender<Job>> {
     let started = (0..THREADS).filter(|_| {
         let jobs = Arc::clone(&jobs);
         let thread = thread::Builder::new().name("uploads".into());
-        thread.spawn(move || work_off(&jobs)).is_ok()
+        thread.spawn(move || run_jobs(&jobs)).is_ok()
     });
     (started.count() > 0).then_some(sender)
 }
 
-fn work_off(jobs: &Mutex<Receiver<Job>>) {
+fn run_jobs(jobs: &Mutex<Receiver<Job>>) {
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = job else {

@@ -25,10 +25,10 @@ use std::time::Duration;
 
 /// The beginning of the names that files have for the moment in which they take the place of others. No upload can have such a
 /// name, and no `files` shows it.
-const REPLACING: &str = ".altway-upload-";
+const TEMPORARY_PREFIX: &str = ".altway-upload-";
 
 /// The age from which a file of such a name was left behind by a server that was killed.
-const LEFT_BEHIND: Duration = Duration::from_secs(60);
+const STALE_FILE_AGE: Duration = Duration::from_secs(60);
 
 /// Tells the names of this process from each other.
 static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -107,13 +107,13 @@ pub(crate) struct Unnamed {
 
 /// A file that has all of its content and waits for its name.
 #[derive(Debug)]
-pub(crate) struct Whole {
+pub(crate) struct CompleteFile {
     place: Place,
     file: Arc<File>,
     length: u64,
 }
 
-impl Whole {
+impl CompleteFile {
     pub(crate) fn new(place: Place, unnamed: &Unnamed) -> Self {
         Self {
             place,
@@ -206,15 +206,15 @@ impl Folder {
     ///
     /// # Errors
     /// A name is taken, or what the system says.
-    pub(crate) fn commit(&self, files: &[Whole]) -> Result<Vec<bool>, Refusal> {
+    pub(crate) fn commit(&self, files: &[CompleteFile]) -> Result<Vec<bool>, Refusal> {
         let of_system = |error: io::Error| Refusal::of_system(&error);
-        for Whole { file, length, .. } in files {
+        for CompleteFile { file, length, .. } in files {
             // What was begun to be written may reach further.
             file.set_len(*length).map_err(of_system)?;
             file.sync_all().map_err(of_system)?;
         }
         let mut replaced = Vec::with_capacity(files.len());
-        for Whole { place, file, .. } in files {
+        for CompleteFile { place, file, .. } in files {
             match self.give_name(place, file) {
                 Ok(has_replaced) => replaced.push(has_replaced),
                 Err(refusal) => {
@@ -225,7 +225,7 @@ impl Folder {
                 }
             }
         }
-        for Whole { place, .. } in files {
+        for CompleteFile { place, .. } in files {
             sync(&place.folder).map_err(of_system)?;
         }
         Ok(replaced)
@@ -250,7 +250,7 @@ impl Folder {
         let mut own: &Dir = &self.dir;
         let name = loop {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let name = format!("{REPLACING}{}-{number}", std::process::id());
+            let name = format!("{TEMPORARY_PREFIX}{}-{number}", std::process::id());
             match link(file, own, &name) {
                 Ok(()) => break name,
                 Err(Errno::EXIST) => {}
@@ -367,13 +367,15 @@ fn remove_left_behind(dir: &Dir) -> io::Result<()> {
     for entry in dir.entries()? {
         let Ok(entry) = entry else { continue };
         let name = entry.file_name();
-        let is_ours = name.to_str().is_some_and(|it| it.starts_with(REPLACING));
+        let is_ours = name
+            .to_str()
+            .is_some_and(|it| it.starts_with(TEMPORARY_PREFIX));
         let Some(metadata) = is_ours.then(|| entry.metadata().ok()).flatten() else {
             continue;
         };
         let changed = metadata.modified().map(cap_std::time::SystemTime::into_std);
         let age = changed.ok().and_then(|it| it.elapsed().ok());
-        if metadata.is_file() && age.is_some_and(|age| age > LEFT_BEHIND) {
+        if metadata.is_file() && age.is_some_and(|age| age > STALE_FILE_AGE) {
             entry.remove_file()?;
         }
     }

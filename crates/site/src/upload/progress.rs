@@ -9,12 +9,12 @@ use std::time::Duration;
 /// So an upload may last for days as long as it moves, and one that stops ends soon, however fast it was before. Time
 /// that the server takes itself, for its disk, is none that the client has used.
 #[derive(Debug, Clone)]
-pub(crate) struct Progress {
+pub(crate) struct WaitBudget {
     slowest: LeastRate,
     left: Duration,
 }
 
-impl Progress {
+impl WaitBudget {
     pub(crate) fn new(slowest: LeastRate) -> Self {
         let left = slowest.after();
         Self { slowest, left }
@@ -45,8 +45,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn progress() -> Progress {
-        Progress::new("1KB/s after 10s".parse().unwrap())
+    fn progress() -> WaitBudget {
+        WaitBudget::new("1KB/s after 10s".parse().unwrap())
     }
 
     #[test]

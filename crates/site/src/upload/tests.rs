@@ -458,7 +458,7 @@ fn names_that_were_given_are_taken_back_when_another_is_taken_meanwhile() {
             name: name.into(),
             if_taken: IfTaken::Refused,
         };
-        Whole::new(place, &file)
+        CompleteFile::new(place, &file)
     };
     let files = [whole("a"), whole("b"), whole("c")];
     it.put("/in/c", "other").check(201, "");

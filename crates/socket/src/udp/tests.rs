@@ -23,7 +23,7 @@ fn transmit(destination: SocketAddr, size: usize, segment_size: Option<usize>) -
 }
 
 /// Sends one batch of `size` bytes.
-fn send(udp: &mut Udp<UdpSocket>, peer: &UdpSocket, size: usize, segment: usize) -> Progress {
+fn send(udp: &mut Udp<UdpSocket>, peer: &UdpSocket, size: usize, segment: usize) -> SendOutcome {
     let mut batch = Some(transmit(peer.local_addr().unwrap(), size, Some(segment)));
     let next = |buffer: &mut Vec<u8>| {
         buffer.clear();
@@ -47,7 +47,7 @@ fn receive(udp: &mut Udp<UdpSocket>, bytes: usize) -> Vec<usize> {
 #[test]
 fn segments_arrive_as_datagrams_of_their_own() {
     let (mut udp, peer) = pair(Settings::default());
-    assert_eq!(send(&mut udp, &peer, 250, 100), Progress::Drained);
+    assert_eq!(send(&mut udp, &peer, 250, 100), SendOutcome::Drained);
     let mut buffer = [0; 500];
     let sizes: Vec<_> = (0..3).map(|_| peer.recv(&mut buffer).unwrap()).collect();
     assert_eq!(sizes, [100, 100, 50]);
@@ -57,7 +57,7 @@ fn segments_arrive_as_datagrams_of_their_own() {
 #[test]
 fn a_batch_too_large_for_a_message_leaves_in_several_by_one_call() {
     let (mut udp, peer) = pair(Settings::default());
-    assert_eq!(send(&mut udp, &peer, 100_000, 9_000), Progress::Drained);
+    assert_eq!(send(&mut udp, &peer, 100_000, 9_000), SendOutcome::Drained);
     let mut buffer = [0; 10_000];
     let sizes: Vec<_> = (0..12).map(|_| peer.recv(&mut buffer).unwrap()).collect();
     assert_eq!(sizes.iter().sum::<usize>(), 100_000);
@@ -81,7 +81,7 @@ fn peers<const N: usize>() -> [UdpSocket; N] {
 fn send_to<S: NonBlocking>(
     udp: &mut Udp<S>,
     batches: &mut dyn Iterator<Item = (SocketAddr, usize)>,
-) -> Progress {
+) -> SendOutcome {
     let mut numbered = (0..).zip(batches);
     let next = |buffer: &mut Vec<u8>| {
         let (number, (address, size)) = numbered.next()?;
@@ -104,7 +104,7 @@ fn small_batches_to_many_peers_leave_by_one_call() {
     let addresses = peers.each_ref().map(|peer| peer.local_addr().unwrap());
     let twice = addresses.iter().chain(&addresses);
     let progress = send_to(&mut udp, &mut twice.map(|address| (*address, 1)));
-    assert_eq!(progress, Progress::Drained);
+    assert_eq!(progress, SendOutcome::Drained);
     assert_eq!(udp.calls().send, 1);
     for (number, peer) in (0..).zip(&peers) {
         assert_eq!([read_byte(peer), read_byte(peer)], [number, number + 10]);
@@ -116,7 +116,7 @@ fn a_turn_sends_a_bounded_number_of_batches() {
     let (mut udp, [peer]) = (unconnected(), peers());
     let address = peer.local_addr().unwrap();
     let mut endless = std::iter::repeat((address, 1));
-    assert_eq!(send_to(&mut udp, &mut endless), Progress::More);
+    assert_eq!(send_to(&mut udp, &mut endless), SendOutcome::More);
     assert_eq!(udp.calls().send, 1);
     let received: Vec<_> = (0..BATCHES).map(|_| read_byte(&peer)).collect();
     assert!(received.into_iter().eq(0..BATCHES as u8));
@@ -129,7 +129,7 @@ fn one_that_cannot_leave_is_lost_alone_and_splitting_goes_on() {
     let address = peer.local_addr().unwrap();
     let nobody = SocketAddr::from(([127, 0, 0, 1], 0));
     let mut batches = [(address, 1), (nobody, 3), (address, 1)].into_iter();
-    assert_eq!(send_to(&mut udp, &mut batches), Progress::Drained);
+    assert_eq!(send_to(&mut udp, &mut batches), SendOutcome::Drained);
     assert_eq!([read_byte(&peer), read_byte(&peer)], [0, 2]);
     assert!(udp.max_segments() > 1);
 }
@@ -141,7 +141,7 @@ fn what_the_kernel_refuses_to_split_leaves_datagram_by_datagram_from_then_on() {
     let (mut udp, [peer]) = (unconnected(), peers());
     let address = peer.local_addr().unwrap();
     let mut batches = [(address, 1), (address, MANY), (address, 1)].into_iter();
-    assert_eq!(send_to(&mut udp, &mut batches), Progress::Drained);
+    assert_eq!(send_to(&mut udp, &mut batches), SendOutcome::Drained);
     let received: Vec<_> = (0..MANY + 2).map(|_| read_byte(&peer)).collect();
     assert!(received[1..=MANY].iter().all(|number| *number == 1));
     assert_eq!((received[0], received[MANY + 1]), (0, 2));
@@ -178,18 +178,18 @@ fn a_full_socket_keeps_what_is_left_and_asks_for_no_more() {
     let address = peer.local_addr().unwrap();
     let nobody = SocketAddr::from(([127, 0, 0, 1], 0));
     let mut batches = [(address, 1), (nobody, 1), (address, 1)].into_iter();
-    assert_eq!(send_to(&mut udp, &mut batches), Progress::Blocked);
+    assert_eq!(send_to(&mut udp, &mut batches), SendOutcome::Blocked);
     let mut panicking = std::iter::from_fn(|| panic!("the socket is full"));
     // The first leaves; why the second doesn't is not to be learnt yet.
     udp.socket.1.set(false);
-    assert_eq!(send_to(&mut udp, &mut panicking), Progress::Blocked);
+    assert_eq!(send_to(&mut udp, &mut panicking), SendOutcome::Blocked);
     assert_eq!(read_byte(&peer), 0);
     udp.socket.1.set(false);
-    assert_eq!(send_to(&mut udp, &mut panicking), Progress::Blocked);
+    assert_eq!(send_to(&mut udp, &mut panicking), SendOutcome::Blocked);
     udp.socket.1.set(false);
     assert_eq!(
         send_to(&mut udp, &mut std::iter::empty()),
-        Progress::Drained
+        SendOutcome::Drained
     );
     assert_eq!(read_byte(&peer), 2);
 }
@@ -283,7 +283,7 @@ fn every_codepoint_of_ecn_arrives_with_every_datagram() {
 fn nothing_there_is_no_error() {
     let (mut udp, _peer) = pair(Settings::default());
     udp.receive(|_| panic!("nobody sent")).unwrap();
-    assert_eq!(udp.send(|_| None).unwrap(), Progress::Drained);
+    assert_eq!(udp.send(|_| None).unwrap(), SendOutcome::Drained);
 }
 
 #[test]
@@ -316,7 +316,7 @@ fn one_peer_among_many_that_is_gone_is_a_lost_datagram() {
             buffer.resize(1, 7);
             one.take()
         });
-        assert_eq!(progress.unwrap(), Progress::Drained);
+        assert_eq!(progress.unwrap(), SendOutcome::Drained);
         udp.receive(|_| panic!("nobody sent")).unwrap();
     }
 }

@@ -98,7 +98,7 @@ pub struct CellOutlook {
 #[must_use]
 pub fn outlook(grid: &Grid, options: &AdaptiveOptions) -> Option<Vec<CellOutlook>> {
     let model = Kriging::fit(&observations(grid)).filter(|_| options.is_valid())?;
-    Some(foreseen(grid, &model, options))
+    Some(predicted_outlooks(grid, &model, options))
 }
 
 /// Returns the cells to measure next: first the corners, the middles of the sides and the centre,
@@ -174,7 +174,7 @@ fn least_sure(grid: &Grid, options: &AdaptiveOptions, most: usize) -> (Vec<usize
             // Nothing is measured, and nothing may be.
             return (chosen, true);
         };
-        let cells = foreseen(grid, &model, options);
+        let cells = predicted_outlooks(grid, &model, options);
         open |= cells.iter().any(|cell| !cell.settled);
         if chosen.len() >= most {
             return (chosen, open);
@@ -201,7 +201,7 @@ fn least_sure(grid: &Grid, options: &AdaptiveOptions, most: usize) -> (Vec<usize
     }
 }
 
-fn foreseen(grid: &Grid, model: &Kriging, options: &AdaptiveOptions) -> Vec<CellOutlook> {
+fn predicted_outlooks(grid: &Grid, model: &Kriging, options: &AdaptiveOptions) -> Vec<CellOutlook> {
     let reach = options.reach();
     let of_cell = |cell: usize| {
         let found = model.predict(grid.normalised(cell));

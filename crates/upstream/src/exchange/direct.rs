@@ -3,9 +3,9 @@
 //! It waits for nothing but its response, so that it needs no future of its own. Every other case, and every second
 //! attempt, is an `async` function of [`Exchange`].
 
-use super::{Answer, Attempted, Exchange, Interims};
+use super::{Answer, Attempted, Exchange, InterimHandler};
 use crate::Protocol;
-use crate::http1::{self, Fields, Passed, RequestHead};
+use crate::http1::{self, Fields, ForwardedHead, RequestHead};
 use crate::pool::Lease;
 use crate::retry::{self, Failure};
 use http::header::{EXPECT, HOST};
@@ -62,7 +62,7 @@ impl Exchange {
         };
         let mut changed;
         let fields = if options.request_fields.is_empty() {
-            Fields::Passed(Passed {
+            Fields::ForwardedHead(ForwardedHead {
                 fields: &self.parts.headers,
                 received: self.received(),
                 host: Some(host),
@@ -87,7 +87,7 @@ impl Exchange {
         &self,
         direct: &mut Direct,
         cx: &mut Context<'_>,
-        interims: &dyn Interims,
+        interims: &dyn InterimHandler,
     ) -> Poll<Result<Answer, Attempted>> {
         if !direct.is_sent {
             direct.is_sent = true;

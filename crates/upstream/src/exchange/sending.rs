@@ -1,7 +1,7 @@
 //! The future of a request over all its attempts.
 
 use super::direct::Direct;
-use super::{Answer, Exchange, Interims};
+use super::{Answer, Exchange, InterimHandler};
 use crate::error::Refusal;
 use std::fmt;
 use std::pin::Pin;
@@ -45,7 +45,7 @@ impl Sending {
     }
 
     /// Goes on with attempts that wait for more than one response.
-    fn go_on(&mut self, attempts: Attempts, interims: &dyn Interims) {
+    fn go_on(&mut self, attempts: Attempts, interims: &dyn InterimHandler) {
         if let Some(mut exchange) = self.exchange.take() {
             exchange.interim = exchange.interim.or_else(|| interims.callback());
             let running = async move { exchange.run(attempts).await };
@@ -61,7 +61,7 @@ impl Sending {
     pub fn poll_telling(
         &mut self,
         cx: &mut Context<'_>,
-        interims: &dyn Interims,
+        interims: &dyn InterimHandler,
     ) -> Poll<Result<Answer, Refusal>> {
         let this = self;
         loop {

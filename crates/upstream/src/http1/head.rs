@@ -29,12 +29,12 @@ pub(crate) enum Fields<'r> {
     /// Fields that are sent as they are.
     Made(&'r HeaderMap),
     /// A client's, which pass by the rules of [`heads`].
-    Passed(Passed<'r>),
+    ForwardedHead(ForwardedHead<'r>),
 }
 
 /// The fields of a client's request on its way.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Passed<'r> {
+pub(crate) struct ForwardedHead<'r> {
     pub(crate) fields: &'r HeaderMap,
     pub(crate) received: Received<'r>,
     /// The Host of the request; `None`: it has none.
@@ -46,7 +46,7 @@ impl<'r> Fields<'r> {
     pub(crate) fn given(&self) -> &'r HeaderMap {
         match self {
             Self::Made(fields) => fields,
-            Self::Passed(passed) => passed.fields,
+            Self::ForwardedHead(passed) => passed.fields,
         }
     }
 }
@@ -66,7 +66,7 @@ pub(crate) fn write_request(
     // RFC 9110 section 7.2: Host comes first.
     let host = match fields {
         Fields::Made(fields) => fields.get(HOST),
-        Fields::Passed(passed) => passed.host,
+        Fields::ForwardedHead(passed) => passed.host,
     };
     if let Some(host) = host {
         write_field(head, HOST.as_str(), host.as_bytes());
@@ -78,7 +78,7 @@ pub(crate) fn write_request(
                 .iter()
                 .for_each(|(name, value)| lines.passed(name, value));
         }
-        Fields::Passed(Passed {
+        Fields::ForwardedHead(ForwardedHead {
             fields, received, ..
         }) => {
             let mut lines = PassedLines(MadeLines(head));
@@ -399,7 +399,7 @@ mod tests {
             client_cert: None,
         };
         let host = HeaderValue::from_static("b.test");
-        let passed = Fields::Passed(Passed {
+        let passed = Fields::ForwardedHead(ForwardedHead {
             fields: &fields,
             received,
             host: Some(&host),

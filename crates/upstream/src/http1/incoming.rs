@@ -3,7 +3,7 @@
 use super::chunked::{BadChunks, Chunked, Piece};
 use super::deadline::Deadline;
 use super::head::Extent;
-use super::upload::Rest;
+use super::upload::UploadTask;
 use super::{Http1, Link, read};
 use crate::BoxError;
 use crate::counters::OpenConnection;
@@ -27,7 +27,7 @@ pub(crate) struct Incoming {
     input: Bytes,
     /// Bytes of that read, all of which stay in memory while some of them do.
     read: usize,
-    left: Left,
+    left: ContentLeft,
     /// The piece after the one that was given, where it was there.
     ahead: Option<Result<Piece, BadChunks>>,
     /// The server keeps the connection after the message.
@@ -41,13 +41,13 @@ pub(crate) struct Incoming {
 pub(super) enum Io {
     Whole(Stream),
     /// The request is still sent by a task.
-    Divided(ReadHalf<Stream>, Rest<Stream>),
+    Divided(ReadHalf<Stream>, UploadTask<Stream>),
     /// No connection: it was given back, or is broken.
     None,
 }
 
 #[derive(Debug)]
-enum Left {
+enum ContentLeft {
     Length(u64),
     Chunked(Box<Chunked>),
     ToTheEnd,
@@ -69,10 +69,10 @@ impl Incoming {
             read: input.len(),
             input,
             left: match extent {
-                Extent::Length(0) => Left::Nothing,
-                Extent::Length(length) => Left::Length(length),
-                Extent::Chunked => Left::Chunked(Box::default()),
-                Extent::ToTheEnd => Left::ToTheEnd,
+                Extent::Length(0) => ContentLeft::Nothing,
+                Extent::Length(length) => ContentLeft::Length(length),
+                Extent::Chunked => ContentLeft::Chunked(Box::default()),
+                Extent::ToTheEnd => ContentLeft::ToTheEnd,
             },
             ahead: None,
             is_kept: is_kept && extent != Extent::ToTheEnd,
@@ -84,8 +84,8 @@ impl Incoming {
     /// was given.
     pub(crate) fn is_read(&self) -> bool {
         match self.left {
-            Left::Nothing => true,
-            Left::Length(left) => self.input.len() as u64 >= left,
+            ContentLeft::Nothing => true,
+            ContentLeft::Length(left) => self.input.len() as u64 >= left,
             _ => false,
         }
     }
@@ -99,7 +99,7 @@ impl Incoming {
         let io = std::mem::replace(&mut self.io, Io::None);
         let open = self.open.take()?;
         let is_clean = match self.left {
-            Left::Length(left) => self.input.len() as u64 == left,
+            ContentLeft::Length(left) => self.input.len() as u64 == left,
             _ => self.input.is_empty(),
         };
         if !is_clean || !self.is_kept {
@@ -121,10 +121,10 @@ impl Incoming {
     /// The content, where all of it [was read](Self::is_read) and nothing given; to be taken after the connection.
     pub(crate) fn take_whole(&mut self) -> Bytes {
         let length = match self.left {
-            Left::Length(left) => usize::try_from(left).unwrap_or(usize::MAX),
+            ContentLeft::Length(left) => usize::try_from(left).unwrap_or(usize::MAX),
             _ => 0,
         };
-        self.left = Left::Nothing;
+        self.left = ContentLeft::Nothing;
         self.input.split_to(length.min(self.input.len()))
     }
 
@@ -166,14 +166,14 @@ impl Incoming {
     }
 
     pub(crate) fn is_end_stream(&self) -> bool {
-        matches!(self.left, Left::Nothing)
+        matches!(self.left, ContentLeft::Nothing)
             && self.ahead.as_ref().is_none_or(|it| *it == Ok(Piece::End))
     }
 
     pub(crate) fn size_hint(&self) -> SizeHint {
         match self.left {
-            Left::Nothing => SizeHint::with_exact(0),
-            Left::Length(left) => SizeHint::with_exact(left),
+            ContentLeft::Nothing => SizeHint::with_exact(0),
+            ContentLeft::Length(left) => SizeHint::with_exact(left),
             _ => SizeHint::new(),
         }
     }
@@ -181,7 +181,7 @@ impl Incoming {
     fn fail(&mut self, error: impl Into<BoxError>) -> BoxError {
         self.io = Io::None;
         self.open = None;
-        self.left = Left::Nothing;
+        self.left = ContentLeft::Nothing;
         self.is_kept = false;
         error.into()
     }
@@ -189,9 +189,9 @@ impl Incoming {
     /// The next piece of what was read.
     fn next(&mut self) -> Result<Piece, BadChunks> {
         let piece = match &mut self.left {
-            Left::Nothing => Piece::End,
+            ContentLeft::Nothing => Piece::End,
             _ if self.input.is_empty() => Piece::More,
-            Left::Length(left) => {
+            ContentLeft::Length(left) => {
                 let n = self
                     .input
                     .len()
@@ -199,24 +199,24 @@ impl Incoming {
                 *left -= n as u64;
                 let is_last = *left == 0;
                 if is_last {
-                    self.left = Left::Nothing;
+                    self.left = ContentLeft::Nothing;
                 }
                 Piece::Data(self.input.split_to(n))
             }
-            Left::Chunked(chunked) => {
+            ContentLeft::Chunked(chunked) => {
                 match chunked.decode(&mut self.input)? {
                     // Whoever waits for its client shall not hold the whole read for it.
                     Piece::Data(data) if data.len() < self.read / 4 => {
                         Piece::Data(Bytes::copy_from_slice(&data))
                     }
                     piece @ (Piece::End | Piece::Trailers(_)) => {
-                        self.left = Left::Nothing;
+                        self.left = ContentLeft::Nothing;
                         piece
                     }
                     piece => piece,
                 }
             }
-            Left::ToTheEnd => Piece::Data(std::mem::take(&mut self.input)),
+            ContentLeft::ToTheEnd => Piece::Data(std::mem::take(&mut self.input)),
         };
         Ok(piece)
     }
@@ -224,16 +224,16 @@ impl Incoming {
     /// Reads more; where the connection has ended and the content with it, nothing is left.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let most = match self.left {
-            Left::Length(left) => usize::try_from(left).unwrap_or(usize::MAX),
+            ContentLeft::Length(left) => usize::try_from(left).unwrap_or(usize::MAX),
             _ => usize::MAX,
         };
         let input = ready!(read::poll(&mut self.io, cx, most, &mut self.is_fast))?;
         if input.is_empty() {
-            let Left::ToTheEnd = self.left else {
+            let ContentLeft::ToTheEnd = self.left else {
                 let error = "the upstream closed the connection before the end of its response";
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::UnexpectedEof, error)));
             };
-            self.left = Left::Nothing;
+            self.left = ContentLeft::Nothing;
             self.io = Io::None;
             self.open = None;
         }

@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, ReadBuf};
 pub(super) const READ: usize = 64 << 10;
 
 /// Bytes that are worth the memory of a whole read: fewer are copied.
-const MUCH: usize = READ / 2;
+const MIN_WHOLE_READ: usize = READ / 2;
 
 thread_local! {
     static SHARED: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ].into());
@@ -27,11 +27,11 @@ pub(super) fn poll<S: AsyncRead + Unpin>(
     most: usize,
     is_fast: &mut bool,
 ) -> Poll<io::Result<Bytes>> {
-    let read = match *is_fast && most >= MUCH {
+    let read = match *is_fast && most >= MIN_WHOLE_READ {
         true => ready!(poll_in_place(stream, cx, most.min(READ)))?,
         false => ready!(poll_shared(stream, cx))?,
     };
-    *is_fast = read.len() >= MUCH;
+    *is_fast = read.len() >= MIN_WHOLE_READ;
     Poll::Ready(Ok(read))
 }
 
@@ -53,7 +53,7 @@ fn poll_in_place<S: AsyncRead + Unpin>(
 ) -> Poll<io::Result<Bytes>> {
     let mut buffer = BytesMut::with_capacity(size);
     let n = ready!(pin!(stream.read_buf(&mut buffer)).poll(cx))?;
-    Poll::Ready(Ok(match n >= MUCH {
+    Poll::Ready(Ok(match n >= MIN_WHOLE_READ {
         true => buffer.freeze(),
         false => Bytes::copy_from_slice(&buffer),
     }))

@@ -178,9 +178,9 @@ impl Upload {
 
 /// The rest of a request whose response has begun already, sent by a task. To drop it ends the task.
 #[derive(Debug)]
-pub(super) struct Rest<S>(JoinHandle<Option<WriteHalf<S>>>);
+pub(super) struct UploadTask<S>(JoinHandle<Option<WriteHalf<S>>>);
 
-impl<S: AsyncWrite + Unpin + Send + 'static> Rest<S> {
+impl<S: AsyncWrite + Unpin + Send + 'static> UploadTask<S> {
     pub(super) fn send(mut upload: Upload, half: WriteHalf<S>) -> Self
     where
         WriteHalf<S>: Send,
@@ -199,7 +199,7 @@ impl<S: AsyncWrite + Unpin + Send + 'static> Rest<S> {
     }
 }
 
-impl<S> Drop for Rest<S> {
+impl<S> Drop for UploadTask<S> {
     fn drop(&mut self) {
         self.0.abort();
     }

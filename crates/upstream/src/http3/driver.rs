@@ -1,7 +1,7 @@
 //! The task of a connection over HTTP/3: what requests want to the engine, what the engine has to them.
 
 use super::link::Link;
-use super::{Begin, Failed, Message, Piece, Shared, pass_interim};
+use super::{Failed, Message, NewRequest, Piece, Shared, pass_interim};
 use crate::counters::OpenConnection;
 use crate::retry::{Failure, Sent};
 use altway_http3::{Code, Error, Event, Received, StreamId};
@@ -16,7 +16,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 /// Carries a connection until its handshake is done.
-pub(super) async fn shake_hands(link: &mut Link) -> io::Result<()> {
+pub(super) async fn complete_handshake(link: &mut Link) -> io::Result<()> {
     let mut is_connected = false;
     loop {
         match link.poll_event() {
@@ -34,7 +34,7 @@ pub(super) struct Driver {
     messages: UnboundedReceiver<Message>,
     shared: Arc<Shared>,
     /// Requests for which the server has no stream yet; as many as the pool's bound lets at most.
-    waiting: VecDeque<(u64, Box<Begin>)>,
+    waiting: VecDeque<(u64, Box<NewRequest>)>,
     exchanges: HashMap<u64, Exchange>,
     by_stream: HashMap<StreamId, u64>,
     _open: OpenConnection,
@@ -44,7 +44,7 @@ pub(super) struct Driver {
 struct Exchange {
     stream: StreamId,
     /// The beginning of the exchange, until the response's head has come.
-    begin: Option<Box<Begin>>,
+    begin: Option<Box<NewRequest>>,
     /// Sender of the content's pieces, from then on and while there is content.
     pieces: Option<mpsc::Sender<Piece>>,
     /// A piece of the response that there was no room for, and that is not of its content.
@@ -121,7 +121,7 @@ impl Driver {
 
     fn on_message(&mut self, message: Message) {
         match message {
-            Message::Begin(number, begin) => {
+            Message::NewRequest(number, begin) => {
                 self.waiting.push_back((number, begin));
                 self.begin();
             }

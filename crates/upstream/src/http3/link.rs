@@ -3,7 +3,7 @@
 use altway_http3::{
     ClientConfig, Code, ConnectionHandle, Endpoint, Error, Event, Received, StreamId,
 };
-use altway_socket::{Progress, Settings, Timer, Udp, WatchedUdp};
+use altway_socket::{SendOutcome, Settings, Timer, Udp, WatchedUdp};
 use bytes::Bytes;
 use http::{HeaderMap, Request};
 use std::io;
@@ -140,9 +140,9 @@ impl Link {
         let is_readable = tokio::select! {
             biased;
             ready = socket.inbound() => ready.map(|()| true)?,
-            ready = socket.writable(), if progress == Progress::Blocked => ready.map(|()| false)?,
+            ready = socket.writable(), if progress == SendOutcome::Blocked => ready.map(|()| false)?,
             () = self.timer.expired() => false,
-            () = tokio::task::yield_now(), if progress == Progress::More => false,
+            () = tokio::task::yield_now(), if progress == SendOutcome::More => false,
         };
         if is_readable {
             match self.udp.socket().take_error()? {
@@ -161,7 +161,7 @@ impl Link {
         Ok(())
     }
 
-    fn flush(&mut self) -> io::Result<Progress> {
+    fn flush(&mut self) -> io::Result<SendOutcome> {
         let now = Instant::now();
         let endpoint = &mut self.endpoint;
         self.udp.send(|batch| endpoint.poll_transmit(now, batch))

@@ -18,7 +18,7 @@ const MAX_WRITE: usize = 64 << 10;
 const SETTINGS_WAIT: Duration = Duration::from_secs(1);
 
 /// The time between two looks whether they have arrived.
-const LOOK: Duration = Duration::from_millis(5);
+const SETTINGS_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 impl Http3 {
     /// Returns whether the server takes extended CONNECT. Waits for its settings where the connection
@@ -28,7 +28,7 @@ impl Http3 {
             if self.is_closed() || self.opened.elapsed() > SETTINGS_WAIT {
                 return false;
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(SETTINGS_POLL_INTERVAL).await;
         }
         true
     }
@@ -85,7 +85,7 @@ impl Http3Stream {
                 Some(Ok(Some(frame))) => {
                     // There are no trailers after CONNECT.
                     self.received = frame.into_data().unwrap_or_default();
-                    let _ = self.tell(Message::Room(self.exchange.number));
+                    let _ = self.handle_interim(Message::Room(self.exchange.number));
                 }
                 Some(Ok(None)) => self.pieces = None,
                 Some(Err(error)) => return Poll::Ready(Err(io::Error::other(error))),
@@ -111,7 +111,7 @@ impl Http3Stream {
         }
         let len = bytes.len().min(MAX_WRITE);
         let data = Frame::data(Bytes::copy_from_slice(&bytes[..len]));
-        let sent = self.tell(Message::Content(self.exchange.number, Some(data)));
+        let sent = self.handle_interim(Message::Content(self.exchange.number, Some(data)));
         Poll::Ready(sent.map(|()| len))
     }
 
@@ -123,12 +123,12 @@ impl Http3Stream {
         let is_wanted = ready!(self.wanted.poll_recv(cx)).is_some();
         self.has_sent_all = true;
         Poll::Ready(match is_wanted {
-            true => self.tell(Message::Content(self.exchange.number, None)),
+            true => self.handle_interim(Message::Content(self.exchange.number, None)),
             false => Ok(()),
         })
     }
 
-    fn tell(&self, message: Message) -> io::Result<()> {
+    fn handle_interim(&self, message: Message) -> io::Result<()> {
         let told = self.exchange.driver.send(message);
         told.map_err(|_| io::ErrorKind::ConnectionReset.into())
     }

@@ -6,7 +6,7 @@
 //! `cargo xtask bench`: reading the server's memory meanwhile.
 
 use altway_http3::{ClientConfig, ConnectionHandle, Endpoint, Event, Received, StreamId};
-use altway_socket::{Progress, Settings, Timer, Udp, WatchedUdp, raise_udp_receive_buffer};
+use altway_socket::{SendOutcome, Settings, Timer, Udp, WatchedUdp, raise_udp_receive_buffer};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
 use http::Request;
@@ -120,9 +120,9 @@ impl Clients {
         let socket = self.udp.socket();
         tokio::select! {
             ready = socket.readable() => ready?,
-            ready = socket.writable(), if progress == Progress::Blocked => ready?,
+            ready = socket.writable(), if progress == SendOutcome::Blocked => ready?,
             () = self.timer.expired() => {}
-            () = tokio::task::yield_now(), if progress == Progress::More => {}
+            () = tokio::task::yield_now(), if progress == SendOutcome::More => {}
         }
         let now = Instant::now();
         self.udp

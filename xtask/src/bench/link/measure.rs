@@ -1,7 +1,7 @@
 //! The measurement of each topic: the packets sent over its link, and the figures computed from
 //! them.
 
-use super::rig::{PORT, Rig, Told, quoted};
+use super::rig::{PORT, Rig, RunOutput, quoted};
 use super::topic::{By, Cell, Figure, Topic, Topology};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -164,7 +164,7 @@ fn unlimited(rig: &Rig, by: By) -> Result<Outcome> {
 }
 
 /// Payload bits a second of TCP over a link of altway's.
-fn stream(rig: &Rig, by: By, options: &[&str]) -> Result<(Told, f64)> {
+fn stream(rig: &Rig, by: By, options: &[&str]) -> Result<(RunOutput, f64)> {
     if by == By::Iperf3 {
         return iperf3(rig, options);
     }
@@ -181,7 +181,7 @@ fn question_for_a_stream(rig: &Rig) -> String {
 }
 
 /// The goodput that iperf3 finds, which knows whole seconds only.
-fn iperf3(rig: &Rig, options: &[&str]) -> Result<(Told, f64)> {
+fn iperf3(rig: &Rig, options: &[&str]) -> Result<(RunOutput, f64)> {
     let whole = |ms: u64| ms.div_ceil(1_000);
     let server = format!("iperf3 --server --one-off --port {PORT} > /dev/null");
     let client = format!(
@@ -286,7 +286,7 @@ fn side_by_side(rig: &Rig, by: By, processors: u32) -> Result<Outcome> {
     let faults = all
         .iter()
         .filter_map(|(told, _)| told.link.as_ref()?.fault());
-    let late = |told: &Told| told.link.as_ref()?.lateness_us_p99;
+    let late = |told: &RunOutput| told.link.as_ref()?.lateness_us_p99;
     let latest = all.iter().filter_map(|(told, _)| late(told));
     let slowest = all.iter().map(|(_, goodput)| *goodput);
     Ok(Outcome {
@@ -315,7 +315,7 @@ impl Datagrams {
     }
 }
 
-fn hidden_drops(told: &Told) -> Option<String> {
+fn hidden_drops(told: &RunOutput) -> Option<String> {
     let drops = told.link.as_ref()?.hidden_drops;
     (drops > 0).then(|| format!("{drops} packets were dropped outside of the link"))
 }

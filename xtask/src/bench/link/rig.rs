@@ -4,8 +4,8 @@
 use super::plan::Scale;
 use super::rattan::Rattan;
 use super::topic::By;
+use crate::bench::placement::Placement;
 use crate::bench::process::{self, Stop};
-use crate::bench::seat::Seat;
 use crate::bench::site::Site;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -46,7 +46,7 @@ pub(crate) struct Places {
 
 /// The output of a run.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct RunOutput {
     stdout: String,
     /// altway's own report.
     pub(crate) link: Option<LinkReport>,
@@ -98,7 +98,7 @@ impl Rig<'_> {
     }
 
     /// Asks `bench-packets` over a link of altway's with these options.
-    pub(crate) fn ask(&self, by: By, options: &[&str], question: &str) -> Result<Told> {
+    pub(crate) fn ask(&self, by: By, options: &[&str], question: &str) -> Result<RunOutput> {
         let client = self.packet_client(question, "ALTWAY_SERVER");
         self.emulate(by, options, &self.packet_server(), &client)
     }
@@ -110,7 +110,7 @@ impl Rig<'_> {
         options: &[&str],
         server: &str,
         client: &str,
-    ) -> Result<Told> {
+    ) -> Result<RunOutput> {
         let mut command = self.altway(by);
         command.args(options).args(["--json", "--server", server]);
         command.args(["--server-wait", SERVER_WAIT, "--", "sh", "-c", client]);
@@ -121,7 +121,7 @@ impl Rig<'_> {
             .next()
             .context("no report of the link")?;
         link.check_priority(by)?;
-        Ok(Told {
+        Ok(RunOutput {
             stdout,
             link: Some(link),
         })
@@ -155,22 +155,22 @@ impl Rig<'_> {
     }
 
     /// Asks `bench-packets` over a link of rattan's that delays by so many ms each way.
-    pub(crate) fn ask_rattan(&self, delay_ms: u32, question: &str) -> Result<Told> {
+    pub(crate) fn ask_rattan(&self, delay_ms: u32, question: &str) -> Result<RunOutput> {
         let rattan = self.rattan.as_ref().context("rattan is not here")?;
         let config = rattan.config(self, delay_ms, question)?;
         let mut command = rattan.command(config.path());
         let (stdout, _) = self.run(&mut command)?;
-        Ok(Told { stdout, link: None })
+        Ok(RunOutput { stdout, link: None })
     }
 
     /// Runs a command, and returns what it wrote to both streams.
     fn run(&self, command: &mut Command) -> Result<(String, String)> {
-        let anywhere = Seat {
+        let anywhere = Placement {
             cores: &[],
             namespace: None,
         };
         let ended = process::run(command, anywhere, LIMIT, self.stop)?;
-        let process::Ended {
+        let process::ProcessExit {
             status,
             stdout,
             stderr,
@@ -184,7 +184,7 @@ impl Rig<'_> {
     }
 }
 
-impl Told {
+impl RunOutput {
     /// The client's words, which are the last line that can be understood.
     pub(crate) fn report<T: DeserializeOwned>(&self) -> Result<T> {
         let whole = serde_json::from_str(&self.stdout).ok();
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn the_clients_words_are_found_among_others() {
-        let told = |stdout: &str| Told {
+        let told = |stdout: &str| RunOutput {
             stdout: stdout.into(),
             link: None,
         };

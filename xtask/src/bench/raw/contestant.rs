@@ -1,8 +1,8 @@
 //! The transports, the two programs that speak each, and what they and the link have to tell.
 
 use super::link::Transfer;
+use crate::bench::placement::Placement;
 use crate::bench::process::{self, Stop};
-use crate::bench::seat::Seat;
 use crate::bench::site::Site;
 use crate::go;
 use anyhow::{Context, Result, ensure};
@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 
 /// The time for which nothing may move in a transfer. Several time-outs in a row are part of life
 /// under loss.
-const PATIENCE: &str = "60s";
+const IDLE_TIMEOUT: &str = "60s";
 
 /// A transport, in the order of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
@@ -76,11 +76,11 @@ impl Contestant {
         command.arg("--keep-awake");
         command.args(["--congestion", "cubic", "--json", "--server", &server]);
         command.args(["--", "sh", "-c", &client]);
-        let seat = Seat {
+        let placement = Placement {
             cores: &[],
             namespace: None,
         };
-        let ended = process::run(&mut command, seat, LIMIT, stop)?;
+        let ended = process::run(&mut command, placement, LIMIT, stop)?;
         ensure!(ended.status.success(), "{}: {}", ended.status, ended.stderr);
         outcome(&ended.stdout, &ended.stderr)
     }
@@ -101,7 +101,7 @@ impl Contestant {
             format!("{altway} raw serve --bind 0.0.0.0 --cert {certificate} --key {key}"),
             format!(
                 "{altway} raw send \"$ALTWAY_SERVER\" --over {self} --size {bytes}B \
-                 --insecure --timeout {PATIENCE} --json"
+                 --insecure --timeout {IDLE_TIMEOUT} --json"
             ),
         ))
     }

@@ -82,7 +82,7 @@ impl World {
             Task::Permission { name } => {
                 self.questions.push((self.elapsed, name.clone()));
                 if self.is_prompt {
-                    let kept = (None, &Memory::default());
+                    let kept = (None, &SavedState::default());
                     self.schedule.on_answered(&name, self.answer, kept, now);
                 }
             }
@@ -145,7 +145,7 @@ fn a_name_of_the_configuration_is_never_asked_for() {
     let now = world.now();
     world
         .schedule
-        .add("a.example", None, &Memory::default(), now);
+        .add("a.example", None, &SavedState::default(), now);
     world.want("a.example");
     world.run(100 * TODAY);
     assert_eq!((world.questions.len(), world.orders.len()), (0, 2));
@@ -222,7 +222,7 @@ fn few_questions_and_orders_are_under_way_and_none_in_place_of_the_configuration
     assert_eq!(world.questions.len(), MAX_QUESTIONS);
     for _ in 0..25 {
         for (_, name) in std::mem::take(&mut world.questions) {
-            let (now, kept) = (world.now(), (None, &Memory::default()));
+            let (now, kept) = (world.now(), (None, &SavedState::default()));
             world
                 .schedule
                 .on_answered(&name, Answer::Allowed, kept, now);
@@ -240,7 +240,7 @@ fn few_questions_and_orders_are_under_way_and_none_in_place_of_the_configuration
     let now = world.now();
     world
         .schedule
-        .add("mine.example", None, &Memory::default(), now);
+        .add("mine.example", None, &SavedState::default(), now);
     world.run(Duration::from_secs(1));
     assert_eq!(world.orders.last().map(|it| &*it.1), Some("mine.example"));
 }
@@ -259,7 +259,7 @@ fn the_budget_of_orders_is_not_used_up_by_names_on_demand() {
     );
     for index in 0..40 {
         let (name, now) = (format!("mine{index}.example"), world.now());
-        world.schedule.add(&name, None, &Memory::default(), now);
+        world.schedule.add(&name, None, &SavedState::default(), now);
     }
     world.run(Duration::from_secs(1));
     let mine = world.orders.iter().filter(|it| it.1.starts_with("mine"));
@@ -320,7 +320,7 @@ fn a_name_whose_orders_fail_is_asked_for_again_and_forgotten_when_nobody_wants_i
     world.is_prompt = false;
     world.want("a.example");
     world.run(Duration::from_secs(1));
-    let (now, kept) = (world.now(), (None, &Memory::default()));
+    let (now, kept) = (world.now(), (None, &SavedState::default()));
     world
         .schedule
         .on_answered("a.example", Answer::Allowed, kept, now);
@@ -355,17 +355,20 @@ fn a_name_from_before_a_restart_is_held_without_a_question_until_it_is_old() {
     let now = world.now();
     world.schedule.used("a.example", now);
     world.run(TODAY / 2);
-    let memory = world.schedule.memory("a.example", world.now()).unwrap();
+    let saved_state = world
+        .schedule
+        .saved_state("a.example", world.now())
+        .unwrap();
     let used = (epoch() + 10 * TODAY).duration_since(SystemTime::UNIX_EPOCH);
-    assert_eq!(memory.used_at, used.unwrap().as_secs());
+    assert_eq!(saved_state.used_at, used.unwrap().as_secs());
     let held = world.schedule.status(world.now())[0].validity;
-    let restored = |world: &mut World, memory: &Memory| {
+    let restored = |world: &mut World, saved_state: &SavedState| {
         world.schedule = Schedule::new(vec![Challenge::Http01], 2, world.now());
         world.schedule.set_most_on_demand(10);
         let now = world.now();
-        world.schedule.restore("a.example", held, memory, now);
+        world.schedule.restore("a.example", held, saved_state, now);
     };
-    restored(&mut world, &memory);
+    restored(&mut world, &saved_state);
     world.run(10 * TODAY);
     assert_eq!((world.questions.len(), world.orders.len()), (1, 1));
     world.run(50 * TODAY);
@@ -374,10 +377,17 @@ fn a_name_from_before_a_restart_is_held_without_a_question_until_it_is_old() {
     world.run(31 * TODAY);
     assert_eq!(world.forgotten, ["a.example"]);
     // A name of the configuration is kept whatever was.
-    restored(&mut world, &memory);
+    restored(&mut world, &saved_state);
     let now = world.now();
-    world.schedule.add("a.example", held, &memory, now);
-    assert_eq!(world.schedule.memory("a.example", now).unwrap().used_at, 0);
+    world.schedule.add("a.example", held, &saved_state, now);
+    assert_eq!(
+        world
+            .schedule
+            .saved_state("a.example", now)
+            .unwrap()
+            .used_at,
+        0
+    );
     world.run(2 * LIFETIME);
     assert_eq!(world.forgotten.len(), 1);
 }
@@ -388,7 +398,7 @@ fn names_that_no_site_has_any_more_are_dropped() {
     let now = world.now();
     world
         .schedule
-        .add("mine.test", None, &Memory::default(), now);
+        .add("mine.test", None, &SavedState::default(), now);
     for name in ["a.example", "b.other"] {
         world.want(name);
     }

@@ -49,7 +49,7 @@ impl Opened<'_> {
         self.faults.push(Fault {
             place: self.places.of(path).cloned(),
             message: causes.join(": "),
-            hint: hint::of_mistake(&error),
+            hint: hint::of_usage_error(&error),
         });
         None
     }

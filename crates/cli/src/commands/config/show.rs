@@ -2,9 +2,9 @@
 
 use crate::commands::serve::Flags;
 use crate::config_file;
-use crate::hint::mistake;
+use crate::hint::usage_error;
 use crate::printer::Printer;
-use altway_config::{Action, Certificate, Config, Plan, Secret, Shown};
+use altway_config::{Action, Certificate, Config, Plan, PrintExtent, Secret};
 use altway_select::ModelKind;
 use anyhow::Result;
 use clap::Parser;
@@ -48,7 +48,7 @@ pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<()> {
     let plan = match &arguments.file {
         Some(file) => config_file::load(file)?.0,
         None if arguments.serve.is_empty() => {
-            return Err(mistake(
+            return Err(usage_error(
                 "there is nothing to show",
                 "give a file, or options of `altway serve`: `altway config show -- DIR --port 443`",
             ));
@@ -56,9 +56,9 @@ pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<()> {
         None => of_options(&arguments.serve, printer)?,
     };
     let shown = if arguments.all {
-        Shown::All
+        PrintExtent::All
     } else {
-        Shown::Given
+        PrintExtent::Given
     };
     printer.data(&plan.config().to_toml(shown))?;
     Ok(())

@@ -1,7 +1,7 @@
 //! `altway emulate attach`: a container as an end of the link that another one is.
 
 use crate::Answer;
-use crate::hint::mistake;
+use crate::hint::usage_error;
 use altway_emulate::{InterfaceAddress, attach};
 use anyhow::{Context, Result};
 use std::net::{SocketAddr, TcpStream};
@@ -10,12 +10,12 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// The time that the other end may take until it answers.
-const PATIENCE: Duration = Duration::from_secs(15);
+const PEER_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The time that one attempt may take: on a bad path the first packets may be lost.
-const ATTEMPT: Duration = Duration::from_secs(5);
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 
-const PAUSE: Duration = Duration::from_millis(50);
+const RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// Make this host an end of a link that runs on another host (`--between`), and become COMMAND.
 ///
@@ -58,15 +58,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Answer> {
 }
 
 fn wait_for(other: SocketAddr) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    while let Err(error) = TcpStream::connect_timeout(&other, ATTEMPT) {
+    let deadline = Instant::now() + PEER_TIMEOUT;
+    while let Err(error) = TcpStream::connect_timeout(&other, ATTEMPT_TIMEOUT) {
         if Instant::now() >= deadline {
-            return Err(mistake(
+            return Err(usage_error(
                 format!("nothing answers at {other}: {error}"),
                 "see whether the server and the link to it run: `docker compose logs` tells in Docker",
             ));
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(RETRY_DELAY);
     }
     Ok(())
 }

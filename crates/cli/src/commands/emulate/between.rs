@@ -1,6 +1,6 @@
 //! `altway emulate --between`: no command, but the link between two interfaces of this host.
 
-use super::{Arguments, LOOK_PERIOD, Told, tell};
+use super::{Arguments, EmulationOutput, LOOK_PERIOD, print_report};
 use crate::printer::Printer;
 use crate::{Answer, signals};
 use altway_emulate::control::folder;
@@ -46,8 +46,8 @@ pub(super) fn run(arguments: &Arguments, sides: [&String; 2], printer: &Printer)
     let report = link.report()?;
     drop(control);
     let log = Arc::into_inner(link).and_then(Between::stop);
-    let told = Told::new(&report, None, log.as_ref());
-    tell(&told, arguments.json, printer)?;
+    let output = EmulationOutput::new(&report, None, log.as_ref());
+    print_report(&output, arguments.json, printer)?;
     Ok(Answer::Done)
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         return Ok(Answer::Done);
     }
     for remnant in &taken {
-        printer.data(&format!("{} {remnant}", remnant.deed()))?;
+        printer.data(&format!("{} {remnant}", remnant.action()))?;
     }
     if taken.is_empty() {
         printer.say("nothing was left behind");

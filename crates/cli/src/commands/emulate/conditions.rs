@@ -3,7 +3,7 @@
 
 use crate::printer::Printer;
 use altway_emulate::{Options, Pinning, Processors, control};
-use altway_link::{Change, Config, Schedule, Turn};
+use altway_link::{Change, Config, Schedule, ScheduledChange};
 use altway_units::duration;
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -88,15 +88,19 @@ impl Conditions {
 
     /// The changes to come.
     pub(super) fn schedule(&self) -> Result<Schedule> {
-        let turn = |pair: &[String]| -> Result<Turn> {
+        let scheduled = |pair: &[String]| -> Result<ScheduledChange> {
             let said = || format!("--at {} '{}'", pair[0], pair[1]);
-            Ok(Turn {
+            Ok(ScheduledChange {
                 after: duration::parse(&pair[0]).with_context(said)?,
                 change: pair[1].parse().with_context(said)?,
             })
         };
-        let turns: Vec<_> = self.at.chunks_exact(2).map(turn).collect::<Result<_>>()?;
-        Ok(Schedule::new(turns)?)
+        let changes: Vec<_> = self
+            .at
+            .chunks_exact(2)
+            .map(scheduled)
+            .collect::<Result<_>>()?;
+        Ok(Schedule::new(changes)?)
     }
 
     /// Lets the link be changed while it runs; without that it runs all the same.
@@ -119,7 +123,7 @@ impl Conditions {
     }
 
     /// Says what came of `--isolate`.
-    pub(super) fn tell_isolation(&self, pinning: &Pinning, printer: &Printer) {
+    pub(super) fn print_isolation(&self, pinning: &Pinning, printer: &Printer) {
         if !self.isolate {
             return;
         }

@@ -26,7 +26,7 @@ Examples:
 Exit code: 0 when it is done, 2 when it could not be.")]
 pub(crate) struct Set {
     #[command(flatten)]
-    link: Which,
+    link: LinkSelector,
     /// Change only the direction from the client to the server.
     #[arg(long, conflicts_with = "down")]
     up: bool,
@@ -54,7 +54,7 @@ pub(crate) struct Set {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Show {
     #[command(flatten)]
-    link: Which,
+    link: LinkSelector,
 }
 
 /// Remove the shaping of a running link.
@@ -64,11 +64,11 @@ pub(crate) struct Show {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Reset {
     #[command(flatten)]
-    link: Which,
+    link: LinkSelector,
 }
 
 #[derive(Debug, clap::Args)]
-struct Which {
+struct LinkSelector {
     /// The link, by the name that `altway emulate --name` gave it or the number of its process
     /// [default: the only one, or the one that this command runs behind].
     #[arg(long, value_name = "NAME|PID")]
@@ -80,7 +80,7 @@ struct Which {
 
 /// The printed line of a link, with what it is known by.
 #[derive(Debug, Serialize)]
-struct Shown<'a> {
+struct LinkLine<'a> {
     pid: u32,
     name: Option<&'a str>,
     #[serde(flatten)]
@@ -127,7 +127,7 @@ impl Set {
     }
 }
 
-impl Which {
+impl LinkSelector {
     fn ask(
         &self,
         printer: &Printer,
@@ -136,7 +136,7 @@ impl Which {
         let link = RunningLink::find(self.link.as_deref())?;
         let state = ask(&link)?;
         if self.json {
-            printer.json(&Shown {
+            printer.json(&LinkLine {
                 pid: link.pid,
                 name: link.name.as_deref(),
                 state: &state,
@@ -237,7 +237,7 @@ mod tests {
 
     fn set(words: &[&str]) -> Set {
         Set {
-            link: Which {
+            link: LinkSelector {
                 link: None,
                 json: false,
             },

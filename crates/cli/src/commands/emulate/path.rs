@@ -1,6 +1,6 @@
 //! The options of `altway emulate` that say what the link is like, for both directions or for one.
 
-use crate::hint::mistake;
+use crate::hint::usage_error;
 use altway_link::{
     Config, Discipline, Jitter, LossModel, Queue, Rate, Reordering, Trace, UdpTreatment,
 };
@@ -209,7 +209,7 @@ fn read_trace(file: &Path) -> Result<Trace> {
         .and_then(|file| file.take(most).read_to_string(&mut text))
         .with_context(|| format!("cannot read {shown}"))?;
     text.parse().map_err(|error| {
-        mistake(
+        usage_error(
             format!("{shown} is no trace of a rate: {error}"),
             "lines of whole ms (mahimahi), or CSV: a header `time_s,rate_mbit`, then lines like `0,20`",
         )

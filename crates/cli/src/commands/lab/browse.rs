@@ -58,7 +58,7 @@ pub(super) struct BrowseArguments {
 
 /// Become another program, which ends when the process that started this one does.
 #[derive(Debug, clap::Args)]
-pub(super) struct TetherArguments {
+pub(super) struct DieWithParentArguments {
     /// The process that started this one.
     parent: i32,
     /// The program.
@@ -107,9 +107,9 @@ pub(super) fn browse(arguments: &BrowseArguments, printer: &Printer) -> Result<A
     Ok(if failed { Answer::No } else { Answer::Done })
 }
 
-pub(super) fn tether(arguments: &TetherArguments) -> Result<Answer> {
+pub(super) fn exec_with_parent(arguments: &DieWithParentArguments) -> Result<Answer> {
     let program = &arguments.program;
-    let error = browser::tether(arguments.parent, program, &arguments.arguments);
+    let error = browser::exec_with_parent(arguments.parent, program, &arguments.arguments);
     Err(error).with_context(|| format!("cannot start `{}`", program.display()))
 }
 

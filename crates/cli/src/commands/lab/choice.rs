@@ -5,7 +5,7 @@ use crate::printer::Printer;
 use altway_lab::plans;
 use altway_record::{Cell, Client, Manifest, Protocol, Sample, Scenario};
 use altway_report::{Choice, Run};
-use altway_select::model::Predicting;
+use altway_select::model::SurfaceModel;
 use altway_select::{ClientClass, Congestion, Exchange, Offer, Surface};
 use anyhow::Result;
 
@@ -17,7 +17,7 @@ pub(super) fn print(manifest: &Manifest, samples: &[Sample], printer: &Printer) 
     if manifest.plan.name != plans::DEFAULT {
         return Ok(());
     }
-    let model = Predicting::learned(Surface::embedded().clone());
+    let model = SurfaceModel::learned(Surface::embedded().clone());
     let scenario = &manifest.plan.scenario;
     let choose = |cell: &Cell| choose(&model, scenario, cell);
     if let Some(text) = altway_report::choices(&Run { manifest, samples }, &choose)? {
@@ -26,7 +26,7 @@ pub(super) fn print(manifest: &Manifest, samples: &[Sample], printer: &Printer) 
     Ok(())
 }
 
-fn choose(model: &Predicting, scenario: &Scenario, cell: &Cell) -> Choice {
+fn choose(model: &SurfaceModel, scenario: &Scenario, cell: &Cell) -> Choice {
     #[expect(
         clippy::cast_precision_loss,
         reason = "rates and sizes are far below 2^53"
@@ -101,7 +101,7 @@ mod tests {
                 .all(|client| class_of(*client) != ClientClass::OTHER)
         );
         let plan = plans::read(plans::DEFAULT).unwrap();
-        let model = Predicting::learned(Surface::embedded().clone());
+        let model = SurfaceModel::learned(Surface::embedded().clone());
         let choices: Vec<_> = plan
             .cells()
             .iter()

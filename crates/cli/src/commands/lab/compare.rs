@@ -1,10 +1,10 @@
 //! `altway lab compare`: two environments held against each other.
 
 use crate::Answer;
-use crate::hint::mistake;
+use crate::hint::usage_error;
 use crate::printer::Printer;
 use altway_record::{ReferenceRow, read_reference};
-use altway_report::{Axis, Contrast, Error, Named, Run};
+use altway_report::{Axis, Contrast, Error, NamedRun, Run};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 
@@ -43,7 +43,7 @@ pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         (Some(b), _) if b.is_file() && arguments.a.is_file() => {
             figures(&arguments.a, b, arguments.json, printer)
         }
-        (Some(b), _) if arguments.a.is_file() => Err(mistake(
+        (Some(b), _) if arguments.a.is_file() => Err(usage_error(
             format!(
                 "{} is a table of figures, {} is none",
                 arguments.a.display(),
@@ -54,7 +54,7 @@ pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         (Some(b), _) if b.is_file() => reference(&arguments.a, b, arguments.json, printer),
         (Some(b), _) => two_runs(&arguments.a, b, arguments.json, printer),
         (None, Some(axis)) => parts(&arguments.a, axis, arguments.json, printer),
-        (None, None) => Err(mistake(
+        (None, None) => Err(usage_error(
             "there is one run only to compare",
             "name a second run, or compare the parts of the first with `--by topology`",
         )),
@@ -66,14 +66,14 @@ fn two_runs(a: &Path, b: &Path, json: bool, printer: &Printer) -> Result<Answer>
     let (manifest_b, samples_b) = altway_lab::read_run(b)?;
     let (name_a, name_b) = (a.display().to_string(), b.display().to_string());
     let contrast = altway_report::compare(
-        &Named {
+        &NamedRun {
             name: &name_a,
             run: Run {
                 manifest: &manifest_a,
                 samples: &samples_a,
             },
         },
-        &Named {
+        &NamedRun {
             name: &name_b,
             run: Run {
                 manifest: &manifest_b,
@@ -88,7 +88,7 @@ fn read_figures(path: &Path) -> Result<Vec<ReferenceRow>> {
     let text =
         std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     read_reference(&text).map_err(|error| {
-        mistake(
+        usage_error(
             format!("{} holds no reference figures: {error}", path.display()),
             "its columns are those of summary.csv; docs/data/reference.md says which are enough",
         )
@@ -157,5 +157,5 @@ fn with_hint(error: Error) -> anyhow::Error {
         }
         other => return other.into(),
     };
-    mistake(error.to_string(), hint)
+    usage_error(error.to_string(), hint)
 }

@@ -1,7 +1,7 @@
 //! `altway lab export`: a run as one archive, for who is to check or to cite it.
 
 use crate::Answer;
-use crate::hint::mistake;
+use crate::hint::usage_error;
 use crate::printer::Printer;
 use altway_lab::{Deposit, Error};
 use anyhow::Result;
@@ -36,7 +36,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     if arguments.author.iter().any(|name| name.trim().is_empty()) {
-        return Err(mistake(
+        return Err(usage_error(
             "an author has no name",
             "say who measured: --author 'Doe, Jo'",
         ));
@@ -64,7 +64,7 @@ fn archive_of(run: &std::path::Path) -> PathBuf {
 
 fn with_hint(error: Error) -> anyhow::Error {
     match error {
-        Error::Changed { .. } => mistake(
+        Error::Changed { .. } => usage_error(
             error.to_string(),
             "if the change is meant, `altway lab report` makes the report and its checksums anew",
         ),

@@ -2,7 +2,7 @@
 
 use super::{RUNS, named_or_newest};
 use crate::Answer;
-use crate::hint::mistake;
+use crate::hint::usage_error;
 use crate::printer::Printer;
 use altway_report::{NullCheck, Run, null_check};
 use anyhow::Result;
@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
 
 /// The JSON of `--json`.
 #[derive(Serialize)]
-struct Counted {
+struct NullCheckOutput {
     runs: Vec<OfRun>,
     together: NullCheck,
 }
@@ -52,13 +52,13 @@ pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     let runs: Vec<OfRun> = runs.iter().map(|run| of_run(run)).collect::<Result<_>>()?;
     let checks: Vec<NullCheck> = runs.iter().map(|one| one.check).collect();
     let together = NullCheck::together(&checks).ok_or_else(|| {
-        mistake(
+        usage_error(
             "the runs hold different protocols against themselves",
             "check those of one plan at a time",
         )
     })?;
     if arguments.json {
-        printer.json(&Counted { runs, together })?;
+        printer.json(&NullCheckOutput { runs, together })?;
     } else {
         printer.data(&human(&runs, &together))?;
     }
@@ -75,7 +75,7 @@ fn of_run(run: &Path) -> Result<OfRun> {
         samples: &samples,
     })?;
     let check = check.ok_or_else(|| {
-        mistake(
+        usage_error(
             format!("{} has no null arm", run.display()),
             "leave `null_arm = false` out of its plan, and run it again",
         )

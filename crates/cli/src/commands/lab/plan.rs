@@ -50,7 +50,7 @@ enum PlanCommand {
 
 /// A plan in a line.
 #[derive(Serialize)]
-struct Listed {
+struct PlanSummary {
     name: &'static str,
     description: String,
     cells: u64,
@@ -60,7 +60,7 @@ struct Listed {
 
 /// The JSON of `show --json`.
 #[derive(Serialize)]
-struct Shown<'a> {
+struct PlanOutput<'a> {
     plan: &'a Plan,
     shard: Shard,
     cells: &'a [Cell],
@@ -77,7 +77,7 @@ pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
             // Said as for any other command that names a plan.
             let text = text.ok_or_else(|| match read_plan(plan) {
                 Err(error) => error,
-                Ok(_) => crate::hint::mistake(
+                Ok(_) => crate::hint::usage_error(
                     format!("`{plan}` is no plan that ships"),
                     "it is a file of yours: look into it",
                 ),
@@ -109,7 +109,7 @@ fn list(json: bool, printer: &Printer) -> Result<Answer> {
     for name in plans::names() {
         let plan = read_plan(name)?;
         let (transfers, time) = plans::cost(&plan, Shard::WHOLE)?;
-        listed.push(Listed {
+        listed.push(PlanSummary {
             name,
             cells: plan.cell_count(),
             transfers,
@@ -136,7 +136,7 @@ fn show(plan: &Plan, shard: Shard, json: bool, printer: &Printer) -> Result<Answ
     cells.retain(|cell| shard.has(cell));
     let (transfers, time) = plans::cost(plan, shard)?;
     if json {
-        printer.json(&Shown {
+        printer.json(&PlanOutput {
             plan,
             shard,
             cells: &cells,
@@ -146,7 +146,7 @@ fn show(plan: &Plan, shard: Shard, json: bool, printer: &Printer) -> Result<Answ
         return Ok(Answer::Done);
     }
     printer.data(&human(plan, shard, &cells, transfers, time))?;
-    warn_of_hurry(plan, shard, printer);
+    warn_of_tight_timeouts(plan, shard, printer);
     Ok(Answer::Done)
 }
 
@@ -185,15 +185,15 @@ fn human(plan: &Plan, shard: Shard, cells: &[Cell], transfers: u64, time: Durati
 }
 
 /// Says when the plan's time-out would take slow transfers away.
-pub(super) fn warn_of_hurry(plan: &Plan, shard: Shard, printer: &Printer) {
-    let hurried = plans::hurried(plan, shard);
-    if hurried == 0 {
+pub(super) fn warn_of_tight_timeouts(plan: &Plan, shard: Shard, printer: &Printer) {
+    let cells_with_tight_timeout = plans::cells_with_tight_timeout(plan, shard);
+    if cells_with_tight_timeout == 0 {
         return;
     }
-    let cells = if hurried == 1 {
+    let cells = if cells_with_tight_timeout == 1 {
         "1 cell".into()
     } else {
-        format!("{hurried} cells")
+        format!("{cells_with_tight_timeout} cells")
     };
     printer.warn(&format!(
         "transfers of {cells} may take longer than the plan's `timeout` of {}: those that do are \
@@ -255,7 +255,7 @@ fn axes(plan: &Plan) -> Vec<(&'static str, String)> {
 fn links(plan: &Plan) -> String {
     let mut text = String::new();
     for link in plan.links.iter().filter(|link| !link.is_plain()) {
-        for (when, what) in course(link) {
+        for (when, what) in link_changes(link) {
             text.push_str(&format!("  {:<12} {}: {when} {what}\n", "", link.name));
         }
     }
@@ -263,24 +263,24 @@ fn links(plan: &Plan) -> String {
 }
 
 /// The changes that a link goes through, in the words of the plan.
-fn course(link: &LinkWords) -> Vec<(String, String)> {
+fn link_changes(link: &LinkWords) -> Vec<(String, String)> {
     let start = || "from the start".to_owned();
     let traces = link
         .traces()
         .into_iter()
         .filter(|(_, trace)| trace.is_some());
-    let mut course: Vec<_> = traces
+    let mut link_changes: Vec<_> = traces
         .map(|(key, _)| (start(), key.replace('_', " ")))
         .collect();
     if !link.set.is_empty() {
-        course.push((start(), link.set.clone()));
+        link_changes.push((start(), link.set.clone()));
     }
     let turns = link.at.iter();
-    course.extend(turns.map(|turn| {
+    link_changes.extend(turns.map(|turn| {
         let time = altway_units::duration::format(turn.time);
         (format!("at {time}"), turn.set.clone())
     }));
-    course
+    link_changes
 }
 
 fn words<T: Display>(values: &[T]) -> String {

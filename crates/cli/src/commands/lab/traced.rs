@@ -1,6 +1,6 @@
 //! The options of `altway lab run` that show the inside of chosen transfers.
 
-use crate::hint::mistake;
+use crate::hint::usage_error;
 use crate::printer::Printer;
 use altway_lab::{Context, Error, TraceKinds, Transfer, trace, traced};
 use altway_record::{Client, Manifest, Plan, Shard};
@@ -49,24 +49,26 @@ impl Traced {
         if !self.kinds().any() {
             return match self.traced.is_empty() {
                 true => Ok(Vec::new()),
-                false => Err(mistake(
+                false => Err(usage_error(
                     "--traced says which transfers, but not what to keep of them",
                     "add --pcap, --qlog, --keylog or --netlog",
                 )),
             };
         }
         if self.netlog && !plan.clients.contains(&Client::Chromium) {
-            return Err(mistake(
+            return Err(usage_error(
                 "--netlog is Chromium's, and the plan has it not among its clients",
                 "leave --netlog out, or take a plan with `client = \"chromium\"`",
             ));
         }
         traced(plan, shard, &self.traced).map_err(|error| match error {
-            Error::NoCell { .. } => mistake(
+            Error::NoCell { .. } => usage_error(
                 error.to_string(),
                 "`altway lab plan show PLAN` numbers the cells",
             ),
-            Error::ManyTraces { .. } => mistake(error.to_string(), "name some cells: --traced 0,5"),
+            Error::ManyTraces { .. } => {
+                usage_error(error.to_string(), "name some cells: --traced 0,5")
+            }
             other => other.into(),
         })
     }

@@ -43,7 +43,7 @@ pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     loop {
         let status = follower.look()?;
         if told.as_ref() != Some(&status) {
-            tell(&run, &status, arguments.json, printer)?;
+            print_status(&run, &status, arguments.json, printer)?;
         }
         if arguments.once || status.left == 0 || stop.load(Ordering::Relaxed) {
             return Ok(Answer::Done);
@@ -57,7 +57,7 @@ pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     }
 }
 
-fn tell(run: &Path, status: &Status, json: bool, printer: &Printer) -> Result<()> {
+fn print_status(run: &Path, status: &Status, json: bool, printer: &Printer) -> Result<()> {
     if json {
         let line = serde_json::to_string(status)?;
         return Ok(printer.data(&format!("{line}\n"))?);

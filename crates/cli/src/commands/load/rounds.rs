@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 
 /// The part of one protocol in a round.
 #[derive(Debug, Serialize)]
-pub(super) struct Turn {
+pub(super) struct ProtocolRound {
     /// Number of the round, from 1.
     round: u32,
     pub(super) summary: LoadSummary,
@@ -23,13 +23,13 @@ pub(super) struct Turn {
 #[derive(Serialize)]
 struct Output<'a> {
     requests: &'a [RequestRecord],
-    turns: &'a [Turn],
-    comparisons: Vec<Compared>,
+    turns: &'a [ProtocolRound],
+    comparisons: Vec<ProtocolComparison>,
 }
 
 /// Two protocols beside each other: how long a turn takes.
 #[derive(Debug, Serialize)]
-struct Compared {
+struct ProtocolComparison {
     first: Protocol,
     second: Protocol,
     /// Rounds in which no request of either failed.
@@ -45,7 +45,11 @@ struct Compared {
 }
 
 /// Runs `each` once a round. In the round after, the next of them is the first.
-pub(super) fn measure(each: &[Options], rounds: u32, records: &mut Records) -> Result<Vec<Turn>> {
+pub(super) fn measure(
+    each: &[Options],
+    rounds: u32,
+    records: &mut Records,
+) -> Result<Vec<ProtocolRound>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -58,15 +62,15 @@ pub(super) fn measure(each: &[Options], rounds: u32, records: &mut Records) -> R
             let run = altway_load::run(options, |record| records.take(record));
             let summary = runtime.block_on(run)?;
             let round = round + 1;
-            turns.push(Turn { round, summary });
+            turns.push(ProtocolRound { round, summary });
         }
     }
     Ok(turns)
 }
 
-pub(super) fn tell(
+pub(super) fn print_result(
     requests: &[RequestRecord],
-    turns: &[Turn],
+    turns: &[ProtocolRound],
     arguments: &Arguments,
     printer: &Printer,
 ) -> Result<()> {
@@ -92,7 +96,7 @@ pub(super) fn tell(
 }
 
 /// The first of them beside each of the others.
-fn comparisons(protocols: &[Protocol], turns: &[Turn]) -> Vec<Compared> {
+fn comparisons(protocols: &[Protocol], turns: &[ProtocolRound]) -> Vec<ProtocolComparison> {
     let Some((&first, others)) = protocols.split_first() else {
         return Vec::new();
     };
@@ -102,7 +106,11 @@ fn comparisons(protocols: &[Protocol], turns: &[Turn]) -> Vec<Compared> {
     compared.collect()
 }
 
-fn compare_two(first: Protocol, second: Protocol, turns: &[Turn]) -> Option<Compared> {
+fn compare_two(
+    first: Protocol,
+    second: Protocol,
+    turns: &[ProtocolRound],
+) -> Option<ProtocolComparison> {
     let time = |protocol, round| {
         let mut own = turns.iter().filter(|turn| turn.is_whole_of(protocol));
         let turn = own.find(|turn| turn.round == round)?;
@@ -112,17 +120,17 @@ fn compare_two(first: Protocol, second: Protocol, turns: &[Turn]) -> Option<Comp
     let pairs = (1..=rounds).filter_map(|round| Some((time(first, round)?, time(second, round)?)));
     let (of_first, of_second): (Vec<_>, Vec<_>) = pairs.unzip();
     let found = compare(&of_first, &of_second, &CompareOptions::default())?;
-    Some(Compared::new(first, second, &found))
+    Some(ProtocolComparison::new(first, second, &found))
 }
 
-impl Turn {
+impl ProtocolRound {
     /// True if it is that protocol's, and every request was answered.
     fn is_whole_of(&self, protocol: Protocol) -> bool {
         self.summary.protocol == protocol && self.summary.failed == 0
     }
 }
 
-impl Compared {
+impl ProtocolComparison {
     fn new(first: Protocol, second: Protocol, found: &Comparison) -> Self {
         let interval = found.percent_interval();
         Self {
@@ -143,7 +151,7 @@ impl Compared {
 }
 
 /// A line a protocol: medians of its whole turns, in ms.
-fn table(protocols: &[Protocol], turns: &[Turn]) -> String {
+fn table(protocols: &[Protocol], turns: &[ProtocolRound]) -> String {
     let rounds = turns.last().map_or(0, |turn| turn.round);
     let mut text = format!(
         "{}, each over new connections; medians in ms\n\n\
@@ -192,7 +200,7 @@ fn at(q: f64, times_us: impl Iterator<Item = u64>) -> String {
     format!("{:.3}", quantile(&ms, q))
 }
 
-fn sentence(compared: &Compared) -> String {
+fn sentence(compared: &ProtocolComparison) -> String {
     let (first, second) = (compared.first.name(), compared.second.name());
     let interval = match (
         compared.difference_percent_low,

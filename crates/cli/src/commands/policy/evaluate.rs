@@ -7,7 +7,7 @@ mod timing;
 
 use super::surface;
 use crate::Answer;
-use crate::hint::mistake;
+use crate::hint::usage_error;
 use crate::printer::Printer;
 use altway_select::replay::{MAX_POLICIES, PageTrial, Replay, ReplayCounts};
 use altway_select::{Model, ModelKind, Surface};
@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     /// Policies to evaluate beside h2 and h3: surface, surface:FILE or FILE, learned, threshold:…, study:…; may be
     /// given several times.
     #[arg(long, value_name = "POLICY")]
-    policy: Vec<Asked>,
+    policy: Vec<PolicyArgument>,
     /// The surface by which times are predicted [default: the one that ships].
     #[arg(long, value_name = "FILE")]
     surface: Option<PathBuf>,
@@ -51,9 +51,9 @@ pub(crate) struct Arguments {
 
 /// A policy as it is named: a model, or a surface's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Asked(ModelKind);
+struct PolicyArgument(ModelKind);
 
-impl FromStr for Asked {
+impl FromStr for PolicyArgument {
     type Err = altway_select::ParseModelError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -65,13 +65,13 @@ impl FromStr for Asked {
     }
 }
 
-impl fmt::Display for Asked {
+impl fmt::Display for PolicyArgument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl Asked {
+impl PolicyArgument {
     fn model(&self) -> Result<Box<dyn Model>> {
         Ok(match self.0.file() {
             Some(file) => self.0.build(&surface::read(Path::new(file))?),
@@ -81,7 +81,7 @@ impl Asked {
 }
 
 /// All that was read.
-struct Replayed {
+struct ReplayedLogs {
     trials: Vec<PageTrial>,
     counts: ReplayCounts,
     log: Log,
@@ -90,7 +90,10 @@ struct Replayed {
 
 pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     let asked = asked(&arguments.policy)?;
-    let models = asked.iter().map(Asked::model).collect::<Result<Vec<_>>>()?;
+    let models = asked
+        .iter()
+        .map(PolicyArgument::model)
+        .collect::<Result<Vec<_>>>()?;
     let surface = match &arguments.surface {
         Some(file) => surface::read(file)?,
         None => Surface::embedded().clone(),
@@ -109,15 +112,18 @@ pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
 }
 
 /// h2, h3, and what was named, each once.
-fn asked(named: &[Asked]) -> Result<Vec<Asked>> {
-    let mut asked = vec![Asked(ModelKind::FixedH2), Asked(ModelKind::FixedH3)];
+fn asked(named: &[PolicyArgument]) -> Result<Vec<PolicyArgument>> {
+    let mut asked = vec![
+        PolicyArgument(ModelKind::FixedH2),
+        PolicyArgument(ModelKind::FixedH3),
+    ];
     for policy in named {
         if !asked.contains(policy) {
             asked.push(policy.clone());
         }
     }
     if asked.len() > MAX_POLICIES {
-        return Err(mistake(
+        return Err(usage_error(
             format!("{} policies are too many at once", asked.len()),
             format!("ask {} beside h2 and h3 at most", MAX_POLICIES - 2),
         ));
@@ -125,7 +131,7 @@ fn asked(named: &[Asked]) -> Result<Vec<Asked>> {
     Ok(asked)
 }
 
-fn replay(files: &[PathBuf], mut replay: Replay) -> Result<Replayed> {
+fn replay(files: &[PathBuf], mut replay: Replay) -> Result<ReplayedLogs> {
     let (mut log, mut trials) = (Log::default(), Vec::new());
     let mut timing = Timing::default();
     for file in read::in_order(files)? {
@@ -134,7 +140,7 @@ fn replay(files: &[PathBuf], mut replay: Replay) -> Result<Replayed> {
             trials.extend(replay.read(entry));
         })?;
     }
-    Ok(Replayed {
+    Ok(ReplayedLogs {
         timing,
         trials,
         counts: *replay.counts(),
@@ -144,10 +150,10 @@ fn replay(files: &[PathBuf], mut replay: Replay) -> Result<Replayed> {
 
 /// # Errors
 /// Nothing can be said, for a reason that has a mend.
-fn check(replayed: &Replayed) -> Result<()> {
+fn check(replayed: &ReplayedLogs) -> Result<()> {
     let counts = &replayed.counts;
     if counts.lines == 0 && replayed.log.damaged > 0 {
-        return Err(mistake(
+        return Err(usage_error(
             format!(
                 "none of {} lines is one of a selection log",
                 replayed.log.damaged
@@ -156,14 +162,14 @@ fn check(replayed: &Replayed) -> Result<()> {
         ));
     }
     if counts.pages == 0 {
-        return Err(mistake(
+        return Err(usage_error(
             "the log has no page",
             "`altway serve --selection-log FILE`, or `selection` under [log], writes a line for each page, a second \
              after its last response; there must be HTTP/3 to offer",
         ));
     }
     if replayed.trials.is_empty() {
-        return Err(mistake(
+        return Err(usage_error(
             format!(
                 "none of {} pages is of a client that had been told anything before",
                 counts.pages
@@ -181,10 +187,10 @@ mod tests {
 
     #[test]
     fn h2_and_h3_are_always_asked_and_each_once() {
-        let named = ["h3", "surface", "surface"].map(|it| it.parse::<Asked>().unwrap());
+        let named = ["h3", "surface", "surface"].map(|it| it.parse::<PolicyArgument>().unwrap());
         let asked = asked(&named).unwrap();
         let names: Vec<String> = asked.iter().map(ToString::to_string).collect();
         assert_eq!(names, ["h2", "h3", "surface"]);
-        assert!("h4".parse::<Asked>().is_err());
+        assert!("h4".parse::<PolicyArgument>().is_err());
     }
 }

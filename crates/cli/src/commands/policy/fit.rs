@@ -6,7 +6,7 @@ mod text;
 
 use super::surface;
 use crate::Answer;
-use crate::hint::mistake;
+use crate::hint::usage_error;
 use crate::printer::Printer;
 use altway_select::fit::{Fit, FitError, fit, residuals};
 use altway_select::{Source, Sources, Surface};
@@ -143,5 +143,5 @@ fn with_hint(error: &FitError) -> anyhow::Error {
         }
         other => return anyhow::Error::new(other.clone()),
     };
-    mistake(error.to_string(), hint)
+    usage_error(error.to_string(), hint)
 }

@@ -4,12 +4,12 @@ mod candidate;
 mod table;
 
 use crate::Answer;
-use crate::hint::mistake;
+use crate::hint::usage_error;
 use crate::printer::Printer;
 use altway_select::Surface;
-use altway_simulate::{Mix, Outcome, Population, Region, Selected, run as simulate};
+use altway_simulate::{Mix, Outcome, Population, Region, SelectorPolicy, run as simulate};
 use anyhow::Result;
-use candidate::{Candidate, Way};
+use candidate::{Candidate, PolicySource};
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use std::fmt;
@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
         default_value = "metro-bulk,metro-web,national-web,global-web",
         hide_possible_values = true
     )]
-    population: Vec<People>,
+    population: Vec<PopulationName>,
     /// Policy to try: h2, h3, threshold:…, study:…, surface:FILE, learned, or clairvoyant, which knows each path as it
     /// really is; may be given several times.
     #[arg(long, value_name = "POLICY", default_values = ["h2", "h3", "learned", "clairvoyant"])]
@@ -80,14 +80,14 @@ pub(crate) struct Arguments {
 
 /// The four populations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum People {
+enum PopulationName {
     MetroBulk,
     MetroWeb,
     NationalWeb,
     GlobalWeb,
 }
 
-impl fmt::Display for People {
+impl fmt::Display for PopulationName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::MetroBulk => "metro-bulk",
@@ -98,7 +98,7 @@ impl fmt::Display for People {
     }
 }
 
-impl People {
+impl PopulationName {
     fn world(self) -> (Region, Mix) {
         match self {
             Self::MetroBulk => (Region::Metro, Mix::BULK),
@@ -119,13 +119,13 @@ fn visits(text: &str) -> Result<f64, String> {
 /// A policy in one world.
 struct Job<'a> {
     population: Population,
-    way: &'a Way,
+    source: &'a PolicySource,
 }
 
 pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
-    let ways = arguments.policy.iter().map(Candidate::read);
-    let ways = ways.collect::<Result<Vec<Way>>>()?;
-    let jobs = jobs(arguments, &ways);
+    let sources = arguments.policy.iter().map(Candidate::read);
+    let sources = sources.collect::<Result<Vec<PolicySource>>>()?;
+    let jobs = jobs(arguments, &sources);
     printer.say(&format!(
         "{} runs of {} clients for {} days",
         jobs.len(),
@@ -155,22 +155,22 @@ pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
 /// The outcome of a single run, whose selection log goes to `file`.
 fn logged(jobs: &[Job<'_>], remembered: usize, file: &Path) -> Result<Outcome> {
     let [job] = jobs else {
-        return Err(mistake(
+        return Err(usage_error(
             format!("one log can't be that of {} runs", jobs.len()),
             "name one --population, one --policy and one --seed",
         ));
     };
-    let Way::Selected(model, surface) = job.way else {
-        return Err(mistake(
+    let PolicySource::SelectorPolicy(model, surface) = job.source else {
+        return Err(usage_error(
             "this policy is none of the server's own, and keeps no log",
             "name learned, surface, threshold or study",
         ));
     };
     let surface = Surface::clone(surface);
-    let mut policy = Selected::remembering(remembered, model, surface).with_log();
+    let mut policy = SelectorPolicy::remembering(remembered, model, surface).with_log();
     let outcome = simulate(&job.population, &mut policy);
     let unwritable = |error: io::Error| {
-        mistake(
+        usage_error(
             format!(
                 "cannot write the selection log `{}`: {error}",
                 file.display()
@@ -188,11 +188,11 @@ fn logged(jobs: &[Job<'_>], remembered: usize, file: &Path) -> Result<Outcome> {
 }
 
 /// Each policy in each world; those of a population and policy follow each other.
-fn jobs<'a>(arguments: &Arguments, ways: &'a [Way]) -> Vec<Job<'a>> {
+fn jobs<'a>(arguments: &Arguments, sources: &'a [PolicySource]) -> Vec<Job<'a>> {
     let mut jobs = Vec::new();
     for people in &arguments.population {
         let (region, mix) = people.world();
-        for way in ways {
+        for source in sources {
             jobs.extend(arguments.seed.iter().map(|seed| Job {
                 population: Population {
                     clients: arguments.clients,
@@ -200,7 +200,7 @@ fn jobs<'a>(arguments: &Arguments, ways: &'a [Way]) -> Vec<Job<'a>> {
                     visits: arguments.visits,
                     ..Population::new(region, mix, *seed)
                 },
-                way,
+                source,
             }));
         }
     }
@@ -213,7 +213,7 @@ fn all(jobs: &[Job<'_>], remembered: usize) -> Vec<Outcome> {
     let done = Mutex::new(Vec::with_capacity(jobs.len()));
     let work = || {
         while let Some((index, job)) = take(&next, jobs) {
-            let outcome = simulate(&job.population, &mut *job.way.policy(remembered));
+            let outcome = simulate(&job.population, &mut *job.source.policy(remembered));
             let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
             done.push((index, outcome));
         }
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn outcomes_are_in_the_order_of_their_jobs() {
-        let ways: Vec<Way> = ["h3", "h2"]
+        let sources: Vec<PolicySource> = ["h3", "h2"]
             .map(|text| text.parse::<Candidate>().unwrap().read().unwrap())
             .into();
         let population = Population {
@@ -248,8 +248,8 @@ mod tests {
             days: 3,
             ..Population::new(Region::Global, Mix::WEB, 1)
         };
-        let job = |way| Job { population, way };
-        let outcomes = all(&[job(&ways[0]), job(&ways[1])], 1_024);
+        let job = |source| Job { population, source };
+        let outcomes = all(&[job(&sources[0]), job(&sources[1])], 1_024);
         assert_eq!(outcomes[1].h3_share, 0.0);
         assert!(outcomes[0].h3_share > 0.5 && outcomes[0].pages == outcomes[1].pages);
     }

@@ -1,6 +1,6 @@
 //! A surface as it is named at the command line.
 
-use crate::hint::mistake;
+use crate::hint::usage_error;
 use altway_select::{ModelKind, Surface};
 use anyhow::Result;
 use std::path::Path;
@@ -12,7 +12,7 @@ pub(super) fn named(named: &str) -> Result<Surface> {
         Ok(ModelKind::Surface(None) | ModelKind::Learned) => return Ok(Surface::embedded().clone()),
         Ok(ModelKind::Surface(Some(file))) => file,
         Ok(_) => {
-            return Err(mistake(
+            return Err(usage_error(
                 format!("`{named}` predicts no times: it has no surface"),
                 "name `surface`, `learned` or a surface file",
             ));
@@ -25,13 +25,13 @@ pub(super) fn named(named: &str) -> Result<Surface> {
 /// Reads a surface file.
 pub(crate) fn read(file: &Path) -> Result<Surface> {
     let text = std::fs::read_to_string(file).map_err(|error| {
-        mistake(
+        usage_error(
             format!("cannot read the surface {}: {error}", file.display()),
             "name `surface` for the one that ships, or a file that `altway policy fit` wrote",
         )
     })?;
     Surface::parse(&text).map_err(|error| {
-        mistake(
+        usage_error(
             format!("{} is no surface: {error}", file.display()),
             "`altway policy fit RUN… -o FILE` writes one",
         )

@@ -1,6 +1,6 @@
 //! The options of `altway proxy` for certificates by ACME.
 
-use crate::hint::mistake;
+use crate::hint::usage_error;
 use altway_config::{
     Acme, DirectoryUrl, Email, ListenAddress, Listener, Protocols, Security, SiteName,
 };
@@ -47,7 +47,7 @@ impl Options {
         let folder = match state {
             Some(_) => None,
             None => Some(data_folder().ok_or_else(|| {
-                mistake(
+                usage_error(
                     "there is no folder to keep certificates in: neither XDG_DATA_HOME nor HOME is set",
                     "name one by --state-dir",
                 )

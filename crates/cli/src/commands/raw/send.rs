@@ -5,7 +5,7 @@ use crate::Answer;
 use crate::hint;
 use crate::printer::Printer;
 use altway_raw::{
-    Cipher, DEFAULT_PORT, Direction, Options, Over, Run, Sizes, Trust, Tuning, Version,
+    Cipher, DEFAULT_PORT, Direction, Options, Run, Sizes, TransportKind, Trust, Tuning, Version,
 };
 use altway_units::{DataSize, duration};
 use anyhow::Result;
@@ -32,7 +32,7 @@ Examples:
 The columns:
   control    congestion control of the end that sends more; compare transports only under the same one
   MB/s       10^6 bytes of payload a second, both directions together
-  CPU s/GB   seconds of processor time of each end's thread for 10^9 bytes. Over loopback the kernel
+  CPU s/GB   seconds of processor time of each end's thread for 10^9 bytes. TransportKind loopback the kernel
              handles what arrives in the sender's time, so compare the sum of both ends
   calls/MB   system calls of each end's loop for 10^6 bytes: recv, send, recvmmsg, sendmsg, ppoll
   packets    sent by both ends. TCP counts segments with payload before the device cuts them
@@ -45,8 +45,8 @@ pub(crate) struct Arguments {
     #[arg(value_name = "HOST:PORT")]
     server: Server,
     /// The transport.
-    #[arg(long, value_enum, default_value_t = OverArgument::All)]
-    over: OverArgument,
+    #[arg(long, value_enum, default_value_t = TransportArgument::All)]
+    over: TransportArgument,
     /// Bytes of payload of one transfer, in each of its directions.
     #[arg(short, long, default_value = "100MB")]
     size: DataSize,
@@ -85,7 +85,7 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum OverArgument {
+enum TransportArgument {
     /// Plain TCP.
     Tcp,
     /// TCP with TLS 1.3.
@@ -96,13 +96,13 @@ enum OverArgument {
     All,
 }
 
-impl OverArgument {
-    fn transports(self) -> &'static [Over] {
+impl TransportArgument {
+    fn transports(self) -> &'static [TransportKind] {
         match self {
-            Self::Tcp => &[Over::Tcp],
-            Self::Tls => &[Over::Tls],
-            Self::Quic => &[Over::Quic],
-            Self::All => &Over::ALL,
+            Self::Tcp => &[TransportKind::Tcp],
+            Self::Tls => &[TransportKind::Tls],
+            Self::Quic => &[TransportKind::Quic],
+            Self::All => &TransportKind::ALL,
         }
     }
 }
@@ -158,7 +158,7 @@ struct Output<'a> {
 /// A transport that could not be measured.
 #[derive(Serialize)]
 struct Failure {
-    over: Over,
+    over: TransportKind,
     error: String,
 }
 
@@ -201,7 +201,7 @@ pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     Ok(Answer::No)
 }
 
-fn options(arguments: &Arguments, over: Over) -> Options {
+fn options(arguments: &Arguments, over: TransportKind) -> Options {
     let Server { host, port } = arguments.server.clone();
     let size = arguments.size.as_bytes();
     let sizes = match arguments.request_size {
@@ -211,7 +211,7 @@ fn options(arguments: &Arguments, over: Over) -> Options {
     let mut options = Options::new(host, port, over, sizes);
     options.requests = arguments.requests;
     options.verify = arguments.verify;
-    options.patience = arguments.timeout;
+    options.silence_timeout = arguments.timeout;
     options.trust = match (&arguments.ca, arguments.insecure) {
         (Some(file), _) => Trust::CaFile(file.clone()),
         (None, true) => Trust::Insecure,

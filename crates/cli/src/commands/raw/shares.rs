@@ -2,7 +2,9 @@
 
 use crate::Answer;
 use crate::printer::Printer;
-use altway_raw::{Direction, Measured, Over, Separated, Share, Shares, SharesOptions, Spread};
+use altway_raw::{
+    Direction, Measured, Separated, Share, Shares, SharesOptions, Spread, TransportKind,
+};
 use altway_units::DataSize;
 use anyhow::Result;
 use std::num::NonZeroUsize;
@@ -89,7 +91,7 @@ fn table(shares: &Shares, size: DataSize) -> String {
         "\n{:<5} {:>20} {:>20} {:>20} {:>20}\n",
         "%", "encryption", "copies", "system calls", "protocol"
     ));
-    for over in Over::ALL {
+    for over in TransportKind::ALL {
         text.push_str(&parts(shares, over));
     }
     for share in shares.shares.iter().filter(|share| share.percent.is_none()) {
@@ -129,7 +131,7 @@ fn line(measured: &Measured) -> String {
     )
 }
 
-fn parts(shares: &Shares, over: Over) -> String {
+fn parts(shares: &Shares, over: TransportKind) -> String {
     let of = shares.shares.iter().filter(|share| share.over == over);
     let percent = |share: &Share| match &share.percent {
         Some(Separated { median, low, high }) => format!("{median:.1} ({low:.1} to {high:.1})"),

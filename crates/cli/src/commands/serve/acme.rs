@@ -2,11 +2,11 @@
 
 use super::certificate::secret_text;
 use super::reload::Reloading;
-use crate::hint::mistake;
+use crate::hint::usage_error;
 use crate::printer::Printer;
 use altway_acme::{
-    Asking, BoxError, Challenge, Covers, Event, ExternalAccount, Folder, Manager, OnDemand, Opened,
-    Prepared, Responder, Settings, Validity,
+    BoxError, Challenge, Event, ExternalAccount, Folder, Manager, NameFilter, OnDemand,
+    OnDemandSettings, OpenedFolder, PreparedSettings, Responder, Settings, Validity,
 };
 use altway_admin::{AcmeNameStatus, AcmeReport, AcmeStatus};
 use altway_config::{AcmeChallenge, Plan};
@@ -19,7 +19,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A folder that is ready to be ordered into, and the answers to challenges that the server gives.
 pub(super) struct Acme {
-    opened: Opened,
+    opened: OpenedFolder,
     names: Vec<String>,
     directory: String,
     challenges: Challenges,
@@ -34,7 +34,8 @@ impl Demand {
     /// Goes by a plan's names.
     pub(super) fn follow(&self, plan: &Plan) {
         let covers = plan.on_demand_names();
-        let covers = covers.map(|names| Arc::new(move |name: &str| names.covers(name)) as Covers);
+        let covers =
+            covers.map(|names| Arc::new(move |name: &str| names.covers(name)) as NameFilter);
         self.0.replace(covers);
     }
 
@@ -65,7 +66,7 @@ pub(super) fn open(plan: &Plan) -> Result<Option<Acme>> {
     let directory = settings.directory.clone();
     let waits = plan.config().takeover.is_some();
     let opened = Manager::open(settings, waits).map_err(|error| match &error {
-        altway_acme::Error::InUse { .. } => mistake(
+        altway_acme::Error::InUse { .. } => usage_error(
             error.to_string(),
             "stop that process, or name another `folder` in [acme]; with `takeover` this one waits for it to end",
         ),
@@ -97,7 +98,7 @@ pub(crate) fn settings(plan: &Plan) -> Result<Option<Settings>> {
                 "the MAC key of the external account `{}` is not base64url",
                 given.id
             );
-            mistake(what, "give it as the authority has given it")
+            usage_error(what, "give it as the authority has given it")
         })
     };
     let challenges = plan.acme_challenges().into_iter();
@@ -109,7 +110,7 @@ pub(crate) fn settings(plan: &Plan) -> Result<Option<Settings>> {
         roots: acme.roots.clone(),
         external_account: acme.external_account.as_ref().map(account).transpose()?,
         challenges: challenges.map(challenge).collect(),
-        on_demand: asking.map(|it| Asking {
+        on_demand: asking.map(|it| OnDemandSettings {
             url: it.ask.to_string(),
             most: it.names as usize,
         }),
@@ -153,7 +154,7 @@ pub(super) fn files(plan: &Plan) -> Vec<PathBuf> {
 #[derive(Debug)]
 pub(super) struct Change {
     /// `None`: the settings stay, and no name needs them any more.
-    prepared: Option<Prepared>,
+    prepared: Option<PreparedSettings>,
 }
 
 /// Whatever orders certificates while the server runs.
@@ -258,7 +259,7 @@ impl Acme {
         ));
         let (shown, printer) = (Arc::clone(reloading), *printer);
         let observer = Box::new(move |event: &Event| {
-            tell(event, &printer);
+            print_event(event, &printer);
             if matches!(event, Event::Issued { .. } | Event::OnDemand { .. }) {
                 shown.issued();
             }
@@ -276,7 +277,7 @@ impl Acme {
 }
 
 /// Writes an event down for the operator.
-fn tell(event: &Event, printer: &Printer) {
+fn print_event(event: &Event, printer: &Printer) {
     match event {
         Event::Issued { name, validity } => {
             let left = left(*validity).map_or_else(|| "no time".into(), in_words);

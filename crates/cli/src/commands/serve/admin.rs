@@ -1,6 +1,6 @@
 //! The admin socket of `altway serve`, and what it is told of the servers behind.
 
-use crate::hint::mistake;
+use crate::hint::usage_error;
 use altway_admin::{Address, Admin, StartError, UpstreamStatus, Upstreams};
 use altway_proxy::Statistics;
 use altway_upstream::{FAILURES, LATENCY_BUCKETS_MS, ServerStatistics};
@@ -21,11 +21,11 @@ pub(super) fn start(
         return Ok(None);
     };
     let started = admin.clone().start(at, takes_over).map_err(|error| match &error {
-        StartError::InUse(_) => mistake(
+        StartError::InUse(_) => usage_error(
             error.to_string(),
             "name another --admin, or have the new server take over with --takeover",
         ),
-        StartError::Bind { source, .. } => mistake(
+        StartError::Bind { source, .. } => usage_error(
             format!("{error}: {source}"),
             "name a path in a folder that is there and that you may write to, or an IP:PORT of this machine that is free",
         ),

@@ -1,7 +1,7 @@
 //! The certificates of `altway serve` and where they come from, at the start and at each reload.
 
 use super::acme::{self, Demand};
-use crate::hint::mistake;
+use crate::hint::usage_error;
 use crate::printer::Printer;
 use altway_config::{Certificate, ClientCertificates, Plan, Secret};
 use altway_serve::{Certificates, ClientAuth, Identity, certs};
@@ -55,16 +55,16 @@ impl Files {
                 key: Secret::File(key.clone()),
                 ocsp: self.ocsp.clone(),
             })),
-            (None, None) if self.ocsp.is_some() => Err(mistake(
+            (None, None) if self.ocsp.is_some() => Err(usage_error(
                 "--ocsp needs the certificate that it is for",
                 "give --cert and --key as well",
             )),
             (None, None) => Ok(None),
-            (Some(_), None) => Err(mistake(
+            (Some(_), None) => Err(usage_error(
                 "--cert needs its private key",
                 "give --key as well",
             )),
-            (None, Some(_)) => Err(mistake(
+            (None, Some(_)) => Err(usage_error(
                 "--key needs its certificate",
                 "give --cert as well",
             )),
@@ -124,7 +124,7 @@ pub(crate) fn secret_text(secret: &Secret, what: &str) -> Result<String> {
         Secret::Credential(name) => credential(name)?,
         Secret::Env(name) => {
             return std::env::var(name).map_err(|_| {
-                mistake(
+                usage_error(
                     format!("the variable {name}, which holds {what}, is not set, or no text"),
                     "set it for the server's process",
                 )
@@ -132,7 +132,7 @@ pub(crate) fn secret_text(secret: &Secret, what: &str) -> Result<String> {
         }
     };
     std::fs::read_to_string(&file).map_err(|error| {
-        mistake(
+        usage_error(
             format!(
                 "cannot read `{}`, which holds {what}: {error}",
                 file.display()
@@ -156,7 +156,7 @@ pub(crate) fn identity(certificate: &Certificate) -> Result<Identity> {
         Secret::Credential(name) => Identity::from_pem_files(chain, &credential(name)?)?,
         Secret::Env(name) => {
             let text = std::env::var(name).map_err(|_| {
-                mistake(
+                usage_error(
                     format!("the variable {name}, which holds a key, is not set, or no text"),
                     "set it for the server's process to the key in PEM",
                 )
@@ -173,7 +173,7 @@ pub(crate) fn identity(certificate: &Certificate) -> Result<Identity> {
 /// The file of a credential of systemd.
 fn credential(name: &str) -> Result<PathBuf> {
     let folder = std::env::var_os("CREDENTIALS_DIRECTORY").ok_or_else(|| {
-        mistake(
+        usage_error(
             format!("the credential `{name}` can't be had: systemd gives this process none"),
             format!("add `LoadCredential={name}:/etc/…` to the unit, or name a file"),
         )

@@ -94,9 +94,9 @@ fn cache(text: &str) -> Result<CacheRule, String> {
     let (pattern, value) = text
         .split_once('=')
         .ok_or("expected PATTERN=VALUE, as /assets/*=max-age=86400")?;
-    let path = pattern.parse().map_err(told)?;
+    let path = pattern.parse().map_err(error_text)?;
     // What can't be the value of this field can't be that of any.
-    HeaderField::new("cache-control", value).map_err(told)?;
+    HeaderField::new("cache-control", value).map_err(error_text)?;
     Ok(CacheRule {
         path,
         value: value.into(),
@@ -105,7 +105,7 @@ fn cache(text: &str) -> Result<CacheRule, String> {
 
 fn header(text: &str) -> Result<HeaderField, String> {
     let (name, value) = text.split_once(':').ok_or("expected NAME: VALUE")?;
-    HeaderField::new(name.trim(), value.trim()).map_err(told)
+    HeaderField::new(name.trim(), value.trim()).map_err(error_text)
 }
 
 fn error_page(text: &str) -> Result<ErrorPage, String> {
@@ -118,11 +118,11 @@ fn error_page(text: &str) -> Result<ErrorPage, String> {
             "status {status} has no error page: expected one from 400 to 599"
         ));
     }
-    let page = page(file).map_err(told)?;
+    let page = page(file).map_err(error_text)?;
     Ok(ErrorPage { status, page })
 }
 
-fn told(error: impl std::error::Error) -> String {
+fn error_text(error: impl std::error::Error) -> String {
     error.to_string()
 }
 

@@ -3,7 +3,7 @@
 use super::files::ServedFiles;
 use super::limits::{self, Spelling};
 use super::{certificate, translated};
-use crate::insight::{Insight, Variable};
+use crate::diagnostics::{Diagnostics, Variable};
 use crate::printer::Printer;
 use altway_config::{
     Action, Config, EarlyData, Listen, ListenAddress, Listener, Log, PathPattern, Protocols, Route,
@@ -98,7 +98,7 @@ pub(crate) struct Flags {
     #[arg(long, conflicts_with_all = ["h2c", "behind_tls_proxy"])]
     no_certificate_compression: bool,
     #[command(flatten)]
-    insight: Insight,
+    diagnostics: Diagnostics,
     /// Time that a stop waits for requests that are being answered, and for the access log. The process
     /// ends 4 s after it at the latest, whatever its threads do.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
@@ -181,8 +181,8 @@ impl Flags {
                 access: self.access_log.clone(),
                 format: translated(self.access_log_format),
                 selection: self.selection_log.clone(),
-                qlog: self.insight.qlog_path().map(Into::into),
-                keylog: self.insight.key_log_path(Variable::Ignored, printer)?,
+                qlog: self.diagnostics.qlog_path().map(Into::into),
+                keylog: self.diagnostics.key_log_path(Variable::Ignored, printer)?,
             },
             acme: None,
             sites: vec![site],

@@ -1,7 +1,7 @@
 //! Limits of what clients may cost a server: the options of `altway serve` for [`altway_serve::Limits`].
 
 use super::translated;
-use crate::hint::mistake;
+use crate::hint::usage_error;
 use crate::printer::Printer;
 use altway_config::{Action, Limits as Config, Plan};
 use altway_serve::{InvalidLimits, Limits as Bounds, PrefixLengths, Retry};
@@ -276,7 +276,7 @@ fn within(
         let least = Bounds::MIN_MEMORY.as_bytes();
         let needed = DataSize::from_bytes(least.saturating_mul(workers.get() as u64)) + beside;
         let (max_memory, threads) = (named("max_memory", spelling), named("threads", spelling));
-        mistake(
+        usage_error(
             format!("{max_memory} {memory} is too little for {threads} {workers}"),
             match beside > PROCESS {
                 true => format!(
@@ -296,7 +296,7 @@ fn refused(error: InvalidLimits, spelling: Spelling) -> anyhow::Error {
         InvalidLimits::ShareAboveAll { limit, share, all } => {
             let own = named(&format!("{limit}_per_client"), spelling);
             let whole = named(limit, spelling);
-            mistake(
+            usage_error(
                 format!("{own} is {share}, and {whole}, which it is a share of, {all}"),
                 format!("raise {whole}, or lower {own}"),
             )
@@ -306,7 +306,7 @@ fn refused(error: InvalidLimits, spelling: Spelling) -> anyhow::Error {
 }
 
 fn zero(field: &str, spelling: Spelling) -> anyhow::Error {
-    mistake(
+    usage_error(
         format!("{} must be more than 0", named(field, spelling)),
         "leave it out for its default: `altway serve --help` lists them",
     )

@@ -11,7 +11,7 @@ use std::io;
 use std::time::Duration;
 
 /// The shortest time from one beat to the next.
-const LEAST_BEAT: Duration = Duration::from_millis(10);
+const MIN_HEARTBEAT: Duration = Duration::from_millis(10);
 
 /// The service manager that started the process, if one did.
 #[derive(Debug, Clone)]
@@ -29,14 +29,14 @@ impl Manager {
 
     /// Tells that the server listens.
     pub(super) fn ready(&self) {
-        tell(&[NotifyState::Ready, NotifyState::Status(&self.status)]);
+        notify_manager(&[NotifyState::Ready, NotifyState::Status(&self.status)]);
     }
 
     /// Tells that `reload` begins, and how it ended. A server whose reload fails is ready as before.
     pub(super) fn during(&self, reload: impl FnOnce() -> Reloaded) -> Reloaded {
         // With the time on one message: the manager goes by it to know that its own signal was seen.
         match NotifyState::monotonic_usec_now() {
-            Ok(now) => tell(&[NotifyState::Reloading, now]),
+            Ok(now) => notify_manager(&[NotifyState::Reloading, now]),
             Err(error) => tracing::warn!(%error, "the monotonic clock can't be read"),
         }
         let reloaded = reload();
@@ -44,13 +44,13 @@ impl Manager {
             true => self.status.clone(),
             false => one_line(&format!("reload failed: {}", reloaded.report)),
         };
-        tell(&[NotifyState::Ready, NotifyState::Status(&status)]);
+        notify_manager(&[NotifyState::Ready, NotifyState::Status(&status)]);
         reloaded
     }
 
     /// Tells that the server lets requests end and takes no new ones.
     pub(super) fn stopping(&self) {
-        tell(&[NotifyState::Stopping]);
+        notify_manager(&[NotifyState::Stopping]);
     }
 }
 
@@ -61,7 +61,7 @@ pub(super) fn watchdog() -> Option<Duration> {
 
 /// The interval in which a worker shows that it turns, for that watchdog: often enough to be seen at each look.
 pub(super) fn heartbeat(watchdog: Duration) -> Duration {
-    (watchdog / 8).max(LEAST_BEAT)
+    (watchdog / 8).max(MIN_HEARTBEAT)
 }
 
 /// Tells the watchdog that the process is well, four times in its time, for as long as all `workers` turn; on a thread
@@ -77,7 +77,7 @@ pub(super) fn watch(watchdog: Duration, workers: usize, monitor: Monitor) -> io:
             std::thread::sleep(watchdog / 4);
             let beats = monitor.heartbeats();
             if all_turn(&before, &beats, workers) {
-                tell(&[NotifyState::Watchdog]);
+                notify_manager(&[NotifyState::Watchdog]);
             } else {
                 tracing::debug!(?beats, "a worker stands still: the watchdog is not told");
             }
@@ -93,7 +93,7 @@ fn all_turn(before: &[u64], now: &[u64], workers: usize) -> bool {
     now.len() == workers && !now.iter().enumerate().any(stands)
 }
 
-fn tell(states: &[NotifyState<'_>]) {
+fn notify_manager(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         tracing::warn!(%error, "the service manager can't be told what the server does");
     }
@@ -124,6 +124,6 @@ mod tests {
             heartbeat(Duration::from_secs(30)),
             Duration::from_millis(3_750)
         );
-        assert_eq!(heartbeat(Duration::from_millis(1)), LEAST_BEAT);
+        assert_eq!(heartbeat(Duration::from_millis(1)), MIN_HEARTBEAT);
     }
 }

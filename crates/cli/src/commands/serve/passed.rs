@@ -1,7 +1,7 @@
 //! Sockets that a service manager has bound: by socket activation (sd_listen_fds(3)), told apart by their names,
 //! `https` and `http`.
 
-use crate::hint::mistake;
+use crate::hint::usage_error;
 use crate::sys;
 use altway_config::{Listen, Listener, Security};
 use altway_serve::PassedSocket;
@@ -18,7 +18,7 @@ const NAMES: [&str; 2] = ["https", "http"];
 /// One is of another kind, name or address than what the configuration listens at.
 pub(super) fn sockets(listen: &Listen) -> Result<Vec<PassedSocket>> {
     let passed = sys::passed_descriptors().map_err(|error| {
-        mistake(
+        usage_error(
             format!("cannot use the sockets that were passed: {error}"),
             "LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES are a service manager's to set: see sd_listen_fds(3)",
         )
@@ -30,13 +30,13 @@ pub(super) fn sockets(listen: &Listen) -> Result<Vec<PassedSocket>> {
 
 fn socket(descriptor: OwnedFd, name: &str, listen: &Listen) -> Result<PassedSocket> {
     let socket = PassedSocket::new(descriptor).map_err(|error| {
-        mistake(
+        usage_error(
             format!("cannot serve at the socket `{name}` that was passed: {error}"),
             "its unit needs `ListenStream=` or `ListenDatagram=` with an address and a port",
         )
     })?;
     if !NAMES.contains(&name) {
-        return Err(mistake(
+        return Err(usage_error(
             format!("a socket was passed that is named `{name}`: expected https or http"),
             "say `FileDescriptorName=https` in its unit, and have the sockets of `http` in a unit of their own",
         ));
@@ -49,13 +49,13 @@ fn socket(descriptor: OwnedFd, name: &str, listen: &Listen) -> Result<PassedSock
     let transport = if socket.is_udp() { "UDP" } else { "TCP" };
     let address = socket.address();
     match listener {
-        None => Err(mistake(
+        None => Err(usage_error(
             format!(
                 "the socket `{name}` that was passed is bound to {transport} {address}, where the configuration does not listen"
             ),
             format!("add \"{address}\" to `{name}` in [listen], or take it from the socket's unit"),
         )),
-        Some(listener) if socket.is_udp() && !listener.has_http3() => Err(mistake(
+        Some(listener) if socket.is_udp() && !listener.has_http3() => Err(usage_error(
             format!(
                 "the socket `{name}` that was passed is bound to UDP {address}, where there is no HTTP/3"
             ),

@@ -22,7 +22,7 @@ pub(super) enum Use {
     /// A log, which may be opened again.
     Append,
     /// A Unix socket that it makes.
-    Meet,
+    BindSockets,
 }
 
 /// All that a plan names.
@@ -52,9 +52,9 @@ impl Places {
         server(config.log.selection.as_ref(), Use::Append);
         server(config.log.keylog.as_ref(), Use::Append);
         server(config.log.qlog.as_ref(), Use::Keep);
-        server(config.takeover.as_ref(), Use::Meet);
+        server(config.takeover.as_ref(), Use::BindSockets);
         if let Some(Address::Unix(path)) = admin {
-            server(Some(path), Use::Meet);
+            server(Some(path), Use::BindSockets);
         }
         if let Some(file) = file {
             server(Some(&file.to_path_buf()), Use::Secret);

@@ -5,7 +5,7 @@
 //! takeover the former server serves on if it can't.
 
 use super::places::{Places, Use};
-use crate::hint::mistake;
+use crate::hint::usage_error;
 use crate::printer::Printer;
 use altway_config::Config;
 use anyhow::{Context, Result};
@@ -48,7 +48,7 @@ impl Account {
         };
         let account = Self::find(name, config.group.as_deref())?;
         if account.uid.is_root() {
-            return Err(mistake(
+            return Err(usage_error(
                 format!("`user` is `{name}`, which keeps every privilege"),
                 "name a user of the server's own, or leave `user` out",
             ));
@@ -63,7 +63,7 @@ impl Account {
                 || format!("user {}", geteuid()),
                 |it| format!("`{}`", it.name),
             );
-            return Err(mistake(
+            return Err(usage_error(
                 format!(
                     "cannot go on as the user `{name}`: the process was started by {own}, and not by root"
                 ),
@@ -80,7 +80,7 @@ impl Account {
             (Some(user), _) => Some(user),
             (None, Ok(number)) => User::from_uid(Uid::from_raw(number)).ok().flatten(),
             (None, Err(_)) => {
-                return Err(mistake(
+                return Err(usage_error(
                     format!("there is no user `{name}`"),
                     format!(
                         "make one: useradd --system --no-create-home --shell /usr/sbin/nologin {name}"
@@ -175,7 +175,7 @@ impl Account {
     ///
     /// # Errors
     /// The kernel refuses, a thread keeps something, or a folder is closed to the account.
-    pub(super) fn become_it(&self, places: &Places, printer: &Printer) -> Result<()> {
+    pub(super) fn switch_user(&self, places: &Places, printer: &Printer) -> Result<()> {
         let refused = || format!("cannot go on as the user `{}`", self.name);
         setgroups(&self.groups).with_context(refused)?;
         setresgid(self.gid, self.gid, self.gid).with_context(refused)?;
@@ -225,7 +225,7 @@ impl Account {
                     Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK,
                     "write to",
                 ),
-                Use::Secret | Use::Append | Use::Meet => (Access::READ_OK, "read"),
+                Use::Secret | Use::Append | Use::BindSockets => (Access::READ_OK, "read"),
             };
             let Err(error) = access(path, right) else {
                 continue;
@@ -233,7 +233,7 @@ impl Account {
             let shown = path.display();
             match usage {
                 Use::Folder | Use::Store | Use::Keep | Use::KeepAll => {
-                    return Err(mistake(
+                    return Err(usage_error(
                         format!("`{name}` cannot {what} `{shown}`: {error}"),
                         format!("give it the right, as by `chown {name} {shown}`, and to enter the folders above"),
                     ));
@@ -242,7 +242,7 @@ impl Account {
                     "`{name}` cannot read `{shown}`: a reload can't read it again, and the former one stays in use; \
                      let a group of its own read it (mode 640), or replace the process with a takeover"
                 )),
-                Use::Append | Use::Meet => {}
+                Use::Append | Use::BindSockets => {}
             }
         }
         Ok(())
@@ -294,7 +294,7 @@ fn gid_of(name: &str) -> Result<Gid> {
     match (found, name.parse::<u32>()) {
         (Some(group), _) => Ok(group.gid),
         (None, Ok(number)) => Ok(Gid::from_raw(number)),
-        (None, Err(_)) => Err(mistake(
+        (None, Err(_)) => Err(usage_error(
             format!("there is no group `{name}`"),
             format!("make one: groupadd --system {name}"),
         )),

@@ -9,7 +9,7 @@
 //! afterwards.
 
 use super::places::{Places, Use};
-use crate::hint::mistake;
+use crate::hint::usage_error;
 use altway_admin::Address;
 use altway_config::{Listen, Plan, Sandbox as Wanted};
 use anyhow::Result;
@@ -75,7 +75,7 @@ enum Right {
     /// Files are appended to, and made.
     Append,
     /// Sockets are made and removed.
-    Meet,
+    BindSockets,
     /// All rights but that to run programs.
     Write,
 }
@@ -86,7 +86,7 @@ impl Right {
         match self {
             Self::Read => read,
             Self::Append => make_bitflags!(AccessFs::{WriteFile | MakeReg}),
-            Self::Meet => make_bitflags!(AccessFs::{MakeSock | RemoveFile}),
+            Self::BindSockets => make_bitflags!(AccessFs::{MakeSock | RemoveFile}),
             Self::Write => {
                 let files = make_bitflags!(AccessFs::{
                     WriteFile | Truncate | MakeReg | MakeDir | RemoveFile | RemoveDir | Refer
@@ -125,7 +125,7 @@ impl Sandbox {
                 tracing::debug!(%error, "this kernel has no sandbox (Landlock 2): the process can reach what its user can");
                 Ok(Self::none(State::Unavailable))
             }
-            Err(error) => Err(mistake(
+            Err(error) => Err(usage_error(
                 format!("cannot enter the sandbox: {error}"),
                 "leave it out: `sandbox = false`, or --no-sandbox",
             )),
@@ -265,7 +265,7 @@ fn folders_of(path: &Path, usage: Use) -> Vec<(PathBuf, Right)> {
         }
         Use::Store | Use::Keep | Use::KeepAll => vec![(path.to_owned(), Right::Write)],
         Use::Append => vec![(parent(path), Right::Append)],
-        Use::Meet => vec![(parent(path), Right::Meet)],
+        Use::BindSockets => vec![(parent(path), Right::BindSockets)],
     }
 }
 

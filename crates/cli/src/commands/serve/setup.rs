@@ -4,8 +4,8 @@ use super::acme::Demand;
 use super::certificate::{Origin, certificates};
 use super::limits::{self, Spelling};
 use super::translated;
-use crate::hint::mistake;
-use crate::insight::{key_log_to, qlog_to};
+use crate::diagnostics::{key_log_to, qlog_to};
+use crate::hint::usage_error;
 use crate::printer::Printer;
 use crate::stderr;
 use altway_config::{
@@ -126,7 +126,7 @@ pub(super) fn ticket_keys(plan: &Plan) -> Result<Option<TicketKeys>> {
     let keys = (!files.is_empty()).then(|| TicketKeys::from_files(files));
     keys.transpose().map_err(|error| {
         let hint = "make one by `openssl rand -out FILE 48`, mode 600, and copy it to every server";
-        mistake(describe(&error), hint)
+        usage_error(describe(&error), hint)
     })
 }
 
@@ -170,7 +170,7 @@ fn protocols(given: altway_config::Protocols) -> Protocols {
 
 fn selection_log_to(path: &Path) -> Result<SelectionLog> {
     SelectionLog::append(path).map_err(|error| {
-        mistake(
+        usage_error(
             format!(
                 "cannot open the selection log `{}`: {error}",
                 path.display()
@@ -188,7 +188,7 @@ fn log_to(path: &Path) -> Result<AccessLog> {
         });
     }
     AccessLog::append(path).map_err(|error| {
-        mistake(
+        usage_error(
             format!("cannot open the access log `{}`: {error}", path.display()),
             "give a file in a folder that is there and that you may write to, or - for stderr",
         )

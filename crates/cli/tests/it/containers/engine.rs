@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long the engine may take to answer, and to end.
-const PATIENCE: Duration = Duration::from_secs(20);
+const ENGINE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The file of Compose for a server by a configuration file.
 pub(super) const SITES: &str = "sites.yaml";
@@ -46,7 +46,7 @@ impl Engine {
             dir,
             child,
         };
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + ENGINE_TIMEOUT;
         while !engine.answers() {
             let ended = engine.child.try_wait().unwrap().is_some();
             if ended || Instant::now() > deadline {
@@ -138,7 +138,7 @@ impl Drop for Engine {
         if let Some(process) = self.process() {
             let _ = kill_process(process, Signal::TERM);
         }
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + ENGINE_TIMEOUT;
         while !self.has_ended() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(20));
         }

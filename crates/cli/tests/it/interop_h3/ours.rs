@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Time that nothing that a test waits for exceeds.
-const PATIENCE: Duration = Duration::from_secs(30);
+const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A connection of our own client.
 pub(super) struct Client {
@@ -193,7 +193,7 @@ impl Client {
 
     /// Carries datagrams until an event is the wanted one.
     fn wait<T>(&mut self, mut wanted: impl FnMut(Event) -> Option<T>) -> T {
-        let give_up = Instant::now() + PATIENCE;
+        let give_up = Instant::now() + EXCHANGE_TIMEOUT;
         loop {
             while let Some((_, event)) = self.endpoint.poll_event() {
                 if let Event::Closed { reason } = event {
@@ -205,7 +205,7 @@ impl Client {
                 }
             }
             self.transmit();
-            assert!(Instant::now() < give_up, "within {PATIENCE:?}");
+            assert!(Instant::now() < give_up, "within {EXCHANGE_TIMEOUT:?}");
             self.receive();
         }
     }

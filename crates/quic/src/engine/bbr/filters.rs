@@ -1,4 +1,4 @@
-//! Filters of BBR's samples: the largest rate, the smallest round trip, how acknowledgements bunch.
+//! Filters of BBR's samples: the largest rate, the smallest round trip, how acknowledgements are aggregated.
 
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,8 @@ const MIN_RTT_FILTER: Duration = Duration::from_secs(10);
 /// secs."
 const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Round trips over which bunches are remembered (draft-ietf-ccwg-bbr-05 section 5.5.9).
-const BUNCH_FILTER: usize = 10;
+/// Round trips over which aggregated acknowledgements are remembered (draft-ietf-ccwg-bbr-05 section 5.5.9).
+const EXTRA_ACKED_FILTER_LEN: usize = 10;
 
 /// The largest rate of this cycle of probing and of the one before, bytes per second
 /// (draft-ietf-ccwg-bbr-05 sections 5.5.3 and 5.5.6).
@@ -93,20 +93,20 @@ impl MinRtt {
 
 /// Bytes acknowledged at a time beyond what the rate explains (draft-ietf-ccwg-bbr-05 section 5.5.9).
 #[derive(Clone, Debug)]
-pub(super) struct Bunches {
+pub(super) struct ExtraAcked {
     began: Instant,
     acked: u64,
     /// The largest of each of the last round trips, by its number.
-    rounds: [u64; BUNCH_FILTER],
+    rounds: [u64; EXTRA_ACKED_FILTER_LEN],
     round: usize,
 }
 
-impl Bunches {
+impl ExtraAcked {
     pub(super) fn new(now: Instant) -> Self {
         Self {
             began: now,
             acked: 0,
-            rounds: [0; BUNCH_FILTER],
+            rounds: [0; EXTRA_ACKED_FILTER_LEN],
             round: 0,
         }
     }
@@ -118,9 +118,9 @@ impl Bunches {
     /// A round trip is over. In Startup only the current one counts.
     pub(super) fn begin_round(&mut self, in_startup: bool) {
         if in_startup {
-            self.rounds = [0; BUNCH_FILTER];
+            self.rounds = [0; EXTRA_ACKED_FILTER_LEN];
         }
-        self.round = (self.round + 1) % BUNCH_FILTER;
+        self.round = (self.round + 1) % EXTRA_ACKED_FILTER_LEN;
         self.rounds[self.round] = 0;
     }
 
@@ -129,7 +129,7 @@ impl Bunches {
         self.began = now;
     }
 
-    /// `most`: what a bunch counts for at most.
+    /// `most`: what an aggregate counts for at most.
     pub(super) fn on_ack(&mut self, now: Instant, acked: u64, rate: f64, most: u64) {
         let explained = |since| now.saturating_duration_since(since).as_secs_f64() * rate;
         if self.acked as f64 <= explained(self.began) {
@@ -192,16 +192,16 @@ mod tests {
     fn acknowledgements_in_bunches_are_more_than_the_rate_explains() {
         let began = Instant::now();
         let at = |ms| began + Duration::from_millis(ms);
-        let mut bunches = Bunches::new(began);
+        let mut extra_acked = ExtraAcked::new(began);
         // 1,000 bytes a millisecond, as the rate says.
-        (1..100).for_each(|ms| bunches.on_ack(at(ms), 1_000, 1e6, u64::MAX));
-        assert!(bunches.get() <= 1_000, "{}", bunches.get());
+        (1..100).for_each(|ms| extra_acked.on_ack(at(ms), 1_000, 1e6, u64::MAX));
+        assert!(extra_acked.get() <= 1_000, "{}", extra_acked.get());
         // Nothing for 20 ms, and then all of it.
-        bunches.on_ack(at(120), 20_000, 1e6, u64::MAX);
-        assert!((18_000..=21_000).contains(&bunches.get()));
-        (0..BUNCH_FILTER).for_each(|_| bunches.begin_round(false));
-        assert_eq!(bunches.get(), 0);
-        bunches.on_ack(at(121), 1 << 40, 1e6, 5_000);
-        assert_eq!(bunches.get(), 5_000);
+        extra_acked.on_ack(at(120), 20_000, 1e6, u64::MAX);
+        assert!((18_000..=21_000).contains(&extra_acked.get()));
+        (0..EXTRA_ACKED_FILTER_LEN).for_each(|_| extra_acked.begin_round(false));
+        assert_eq!(extra_acked.get(), 0);
+        extra_acked.on_ack(at(121), 1 << 40, 1e6, 5_000);
+        assert_eq!(extra_acked.get(), 5_000);
     }
 }

@@ -27,7 +27,7 @@ pub(super) struct LossRound {
 
 /// Result of a round trip.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ended {
+pub(super) struct RoundResult {
     /// True if more was lost than is tolerated, or some of it was marked.
     pub(super) is_congested: bool,
     /// The losses were in so many places as well that it is no chance.
@@ -59,7 +59,7 @@ impl LossRound {
         before: u64,
         (delivered, lost): (u64, u64),
         tolerated: f64,
-    ) -> Option<Ended> {
+    ) -> Option<RoundResult> {
         self.rate = self.rate.max(sample.0);
         self.volume = self.volume.max(sample.1);
         if before < self.until {
@@ -67,7 +67,7 @@ impl LossRound {
         }
         let (gone, came) = (lost - self.lost, delivered - self.delivered);
         let is_lossy = gone as f64 > tolerated * (gone + came) as f64;
-        let ended = Ended {
+        let ended = RoundResult {
             is_congested: is_lossy || self.marked,
             is_full: is_lossy && self.losses >= STARTUP_LOSSES || self.marked,
             rate: self.rate,
@@ -117,7 +117,7 @@ impl Bounds {
     }
 
     /// Section 5.5.10.3: "the strategy is to gradually adapt to the current measured delivery process".
-    pub(super) fn lower(&mut self, round: &Ended, window: u64, rate: f64) {
+    pub(super) fn lower(&mut self, round: &RoundResult, window: u64, rate: f64) {
         let short = self.short.min(window) as f64;
         self.short = round.volume.max((short * BETA) as u64);
         self.short_rate = round.rate.max(self.short_rate.min(rate) * BETA);

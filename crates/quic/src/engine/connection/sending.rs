@@ -38,7 +38,7 @@ impl Connection {
             } else {
                 1
             };
-            let less = self.paths.shortening(mtu);
+            let less = self.paths.truncation(mtu);
             let transmit = self.poll_shortened(now, allowed, less, buf)?;
             if self.paths.permits(&transmit, buf, less, mtu) {
                 self.budget.on_sent(transmit.size);
@@ -57,9 +57,9 @@ impl Connection {
         less: u16,
         buf: &mut Vec<u8>,
     ) -> Option<quinn_proto::Transmit> {
-        self.shortening.set(less);
+        self.truncation.set(less);
         let transmit = self.engine.poll_transmit(now, max_segments, buf);
-        self.shortening.set(0);
+        self.truncation.set(0);
         let mut transmit = transmit?;
         transmit.size -= usize::from(less);
         buf.truncate(transmit.size);

@@ -49,7 +49,7 @@ impl Connection {
     }
 
     /// Makes the windows small again once nothing can be in them.
-    pub(crate) fn narrow_if_idle(&mut self) {
+    pub(crate) fn shrink_if_idle(&mut self) {
         let Some(windows) = &mut self.windows else {
             return;
         };

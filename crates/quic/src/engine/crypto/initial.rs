@@ -13,7 +13,7 @@ use quinn_proto::{ConnectionId, Side};
 use rustls::quic::Suite;
 
 use super::keys;
-use super::padding::Unpadded;
+use super::padding::UnpaddingKey;
 use crate::Version;
 
 /// The keys that follow from one ID.
@@ -46,7 +46,7 @@ impl InitialKeys {
     /// Lends the keys for a connection's packets.
     pub(super) fn lend(&self) -> Keys {
         let mut keys = self.lend_for_first();
-        keys.packet.remote = Box::new(Unpadded::new(keys.packet.remote));
+        keys.packet.remote = Box::new(UnpaddingKey::new(keys.packet.remote));
         keys
     }
 

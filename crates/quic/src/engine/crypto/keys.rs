@@ -11,8 +11,8 @@ use bytes::BytesMut;
 use quinn_proto::crypto::{CryptoError, HeaderKey, KeyPair, Keys, PacketKey};
 use rustls::quic::{DirectionalKeys, HeaderProtectionKey};
 
-use super::padding::Unpadded;
-use super::shortened::{Shortened, Shortening};
+use super::padding::UnpaddingKey;
+use super::truncation::{TruncatingKey, Truncation};
 use crate::{Version, long_header};
 
 /// Keys of one direction.
@@ -27,10 +27,10 @@ pub(super) fn of_long_headers(version: Version, keys: rustls::quic::Keys) -> Key
 }
 
 /// Keys of 1-RTT packets.
-pub(super) fn of_short_headers(keys: rustls::quic::Keys, by: &Arc<Shortening>) -> Keys {
+pub(super) fn of_short_headers(keys: rustls::quic::Keys, by: &Arc<Truncation>) -> Keys {
     let mut keys = paired(of_short_header(keys.local), of_short_header(keys.remote));
-    keys.packet.local = Box::new(Shortened::new(keys.packet.local, by));
-    keys.packet.remote = Box::new(Unpadded::of_streams(keys.packet.remote));
+    keys.packet.local = Box::new(TruncatingKey::new(keys.packet.local, by));
+    keys.packet.remote = Box::new(UnpaddingKey::of_streams(keys.packet.remote));
     keys
 }
 

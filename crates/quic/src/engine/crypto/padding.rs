@@ -8,30 +8,30 @@ use quinn_proto::crypto::{CryptoError, PacketKey};
 use crate::long_header::integer;
 
 /// Opens packets without the padding at their end.
-pub(super) struct Unpadded(Box<dyn PacketKey>, Holding);
+pub(super) struct UnpaddingKey(Box<dyn PacketKey>, BufferAccounting);
 
 /// Party that counts what is held of the packets of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Holding {
+enum BufferAccounting {
     /// quinn-proto alone.
     Uncounted,
     /// [`Pins`](crate::engine::pins::Pins), which count by the datagram.
     Counted,
 }
 
-impl Unpadded {
+impl UnpaddingKey {
     /// Wraps a key of a handshake.
     pub(super) fn new(key: Box<dyn PacketKey>) -> Self {
-        Self(key, Holding::Uncounted)
+        Self(key, BufferAccounting::Uncounted)
     }
 
     /// Wraps a 1-RTT key of an established connection.
     pub(super) fn of_streams(key: Box<dyn PacketKey>) -> Self {
-        Self(key, Holding::Counted)
+        Self(key, BufferAccounting::Counted)
     }
 }
 
-impl PacketKey for Unpadded {
+impl PacketKey for UnpaddingKey {
     fn encrypt(&self, number: u64, packet: &mut [u8], header_length: usize) {
         self.0.encrypt(number, packet, header_length);
     }
@@ -44,7 +44,7 @@ impl PacketKey for Unpadded {
     ) -> Result<(), CryptoError> {
         self.0.decrypt(number, header, payload)?;
         let kept = without_padding(payload);
-        if kept < payload.len() / 2 && self.1 == Holding::Uncounted {
+        if kept < payload.len() / 2 && self.1 == BufferAccounting::Uncounted {
             // quinn-proto counts what it holds by what is left. A part would hold the whole datagram.
             *payload = BytesMut::from(&payload[..kept]);
         } else {

@@ -2,7 +2,7 @@
 //!
 //! An idle connection should cost little: a server's state of TLS goes when the handshake is over and its
 //! tickets are written, for no client has anything more to say to it; and the keys that packets go over to
-//! one day are derived then ([`Upcoming`]).
+//! one day are derived then ([`LazyNextKeys`]).
 
 use std::any::Any;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use quinn_proto::{ConnectionId, Side, TransportError, TransportErrorCode};
 use rustls::quic::{Connection, KeyChange, Secrets, Suite};
 
 use super::initial::InitialKeys;
-use super::padding::Unpadded;
-use super::shortened::Shortening;
-use super::upcoming::Upcoming;
+use super::next_keys::LazyNextKeys;
+use super::padding::UnpaddingKey;
+use super::truncation::Truncation;
 use super::{keys, retry};
 use crate::version_information::{self, Fault};
 use crate::{PeerIdentity, Role, Version};
@@ -35,7 +35,7 @@ pub(super) struct Session {
     derived: Option<InitialKeys>,
     next: Option<Next>,
     /// Setting that the keys of 1-RTT packets shorten packets by.
-    shortening: Arc<Shortening>,
+    truncation: Arc<Truncation>,
     /// Identity that the client has shown, once `tls` is gone.
     identity: Option<Box<PeerIdentity>>,
 }
@@ -44,7 +44,7 @@ pub(super) struct Session {
 enum Next {
     Secrets(Secrets),
     /// The secrets that follow those that the engine has.
-    After(Arc<Upcoming>),
+    After(Arc<LazyNextKeys>),
 }
 
 impl Session {
@@ -65,7 +65,7 @@ impl Session {
             initial,
             derived,
             next: None,
-            shortening: Arc::default(),
+            truncation: Arc::default(),
             identity: None,
         }
     }
@@ -91,9 +91,9 @@ impl crypto::Session for Session {
     }
 
     /// Nobody here asks quinn-proto for what it is meant for: TLS refuses peers without a common protocol by
-    /// itself. So the connection asks for the [`Shortening`] by it.
+    /// itself. So the connection asks for the [`Truncation`] by it.
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
-        Some(Box::new(Arc::clone(&self.shortening)))
+        Some(Box::new(Arc::clone(&self.truncation)))
     }
 
     fn peer_identity(&self) -> Option<Box<dyn Any>> {
@@ -159,12 +159,12 @@ impl crypto::Session for Session {
             Some(KeyChange::Handshake { keys }) => {
                 self.derived = None;
                 let mut keys = keys::of_long_headers(self.version, keys);
-                keys.packet.remote = Box::new(Unpadded::new(keys.packet.remote));
+                keys.packet.remote = Box::new(UnpaddingKey::new(keys.packet.remote));
                 Some(keys)
             }
             Some(KeyChange::OneRtt { keys, next }) => {
                 self.next = Some(Next::Secrets(next));
-                Some(keys::of_short_headers(keys, &self.shortening))
+                Some(keys::of_short_headers(keys, &self.truncation))
             }
             None => {
                 if buf.is_empty() {
@@ -176,12 +176,12 @@ impl crypto::Session for Session {
     }
 
     fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn PacketKey>>> {
-        let upcoming = Arc::new(match self.next.take()? {
-            Next::Secrets(secrets) => Upcoming::new(secrets),
+        let next_keys = Arc::new(match self.next.take()? {
+            Next::Secrets(secrets) => LazyNextKeys::new(secrets),
             Next::After(former) => former.after()?,
         });
-        let keys = upcoming.lend(&self.shortening);
-        self.next = Some(Next::After(upcoming));
+        let keys = next_keys.lend(&self.truncation);
+        self.next = Some(Next::After(next_keys));
         Some(keys)
     }
 

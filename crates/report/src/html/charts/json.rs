@@ -3,7 +3,8 @@
 
 use super::choices::Choices;
 use crate::figure::{
-    Align, Axis, Bar, Datum, Figure, Form, Ink, Mark, Panel, Series, Spacing, Spread, Tile, Tiles,
+    Align, Axis, Bar, Datum, Figure, Form, Mark, MarkColor, Panel, Series, Spacing, Spread, Tile,
+    Tiles,
 };
 use serde_json::{Value, json};
 
@@ -59,7 +60,7 @@ pub(super) fn figure(figure: &Figure, choices: &Choices) -> Value {
     let legend: Vec<Value> = figure
         .legend
         .iter()
-        .map(|key| json!({"ink": ink(key.ink), "name": key.name}))
+        .map(|key| json!({"ink": color(key.color), "name": key.name}))
         .collect();
     let panels: Vec<Value> = figure
         .panels
@@ -71,7 +72,7 @@ pub(super) fn figure(figure: &Figure, choices: &Choices) -> Value {
 
 /// Steps and specks: there are as many as transfers.
 fn can_be_thinned(series: &Series) -> bool {
-    matches!(series.form, Form::Specks | Form::Steps)
+    matches!(series.form, Form::SmallPoints | Form::Steps)
 }
 
 /// Returns at most `limit` of the points, evenly spread, the first and the last included.
@@ -116,11 +117,11 @@ fn mark(mark: &Mark, thinning: &Thinning) -> Value {
         Mark::Tiles(one) => tiles(one),
         Mark::Area {
             name,
-            ink: of,
+            color: of,
             outline,
         } => {
             let outline: Vec<Value> = outline.iter().map(|at| place(*at)).collect();
-            json!({"kind": "area", "name": name, "ink": ink(*of), "outline": outline})
+            json!({"kind": "area", "name": name, "ink": color(*of), "outline": outline})
         }
         Mark::Bars(bars) => {
             let bars: Vec<Value> = bars.iter().map(bar).collect();
@@ -128,12 +129,12 @@ fn mark(mark: &Mark, thinning: &Thinning) -> Value {
         }
         Mark::Rule {
             name,
-            ink: of,
+            color: of,
             from,
             to,
             dashed,
         } => json!({
-            "kind": "rule", "name": name, "ink": ink(*of), "dashed": dashed,
+            "kind": "rule", "name": name, "ink": color(*of), "dashed": dashed,
             "from": place(*from), "to": place(*to),
         }),
         Mark::Note {
@@ -161,13 +162,13 @@ fn series(series: &Series, thinning: &Thinning) -> Value {
         "name": series.name,
         "value": series.value,
         "interval": series.interval,
-        "ink": ink(series.ink),
+        "ink": color(series.color),
         "form": match series.form {
             Form::Line => "line",
             Form::Points => "points",
             Form::LineAndPoints => "line-and-points",
             Form::Steps => "steps",
-            Form::Specks => "specks",
+            Form::SmallPoints => "specks",
         },
         "spread": match series.spread {
             Spread::None => "none",
@@ -214,7 +215,7 @@ fn tile(tile: &Tile) -> Value {
 fn bar(bar: &Bar) -> Value {
     json!({
         "name": bar.name,
-        "ink": ink(bar.ink),
+        "ink": color(bar.color),
         "strength": number(bar.strength),
         "y": number(bar.y),
         "breadth": number(bar.breadth),
@@ -223,13 +224,13 @@ fn bar(bar: &Bar) -> Value {
     })
 }
 
-fn ink(ink: Ink) -> String {
-    match ink {
-        Ink::Protocol(protocol) => protocol.to_string(),
-        Ink::Null(protocol) => format!("null-{protocol}"),
-        Ink::Step { at, of } => format!("step-{at}-{of}"),
-        Ink::Plain => "plain".into(),
-        Ink::Faint => "faint".into(),
+fn color(color: MarkColor) -> String {
+    match color {
+        MarkColor::Protocol(protocol) => protocol.to_string(),
+        MarkColor::Null(protocol) => format!("null-{protocol}"),
+        MarkColor::Step { at, of } => format!("step-{at}-{of}"),
+        MarkColor::Plain => "plain".into(),
+        MarkColor::Faint => "faint".into(),
     }
 }
 
@@ -301,7 +302,7 @@ mod tests {
                 name: protocol.name().into(),
                 value: "share done".into(),
                 interval: String::new(),
-                ink: Ink::Protocol(protocol),
+                color: MarkColor::Protocol(protocol),
                 form: Form::Steps,
                 spread: Spread::None,
                 aside: 0.0,
@@ -320,8 +321,8 @@ mod tests {
         Figure {
             name: "distribution".into(),
             title: String::new(),
-            says: String::new(),
-            reading: String::new(),
+            caption: String::new(),
+            legend_text: String::new(),
             legend: vec![],
             panels,
             table: Table::default(),

@@ -3,8 +3,8 @@
 use super::*;
 use crate::surface::reference;
 use crate::{
-    Bulk, Client, Config, Decision, Host, ModelKind, Moment, Observation, Page, Secret, Selector,
-    Start, UnixTime,
+    Bulk, Client, Config, Decision, DecisionRequest, Host, ModelKind, Observation, Page, Secret,
+    Selector, Start, UnixTime,
 };
 use altway_units::{Bandwidth, DataSize};
 use proptest::prelude::*;
@@ -17,7 +17,7 @@ const SECRET: Secret = Secret::new([5; 16]);
 
 /// The model with each exchange's times worked out on their own.
 #[derive(Debug)]
-struct Plain(Predicting);
+struct Plain(SurfaceModel);
 
 impl Model for Plain {
     fn judge(&self, context: &Context<'_>) -> Judgement {
@@ -27,14 +27,14 @@ impl Model for Plain {
             false => crate::classes::prior(&self.0.surface, context.class).0,
         };
         let path = path(context, limit, learns);
-        let terms = terms(context, &path);
+        let path_properties = path_properties(context, &path);
         let (ln2, ln3, slope) = context
             .mix
-            .times(|exchange| reference::times(&self.0.surface, &terms, exchange));
+            .times(|exchange| reference::times(&self.0.surface, &path_properties, exchange));
         let known = context.known.filter(|_| learns);
         let effect = known.map_or(0.0, |known| {
             let [h2, h3] = [Transport::Tcp, Transport::Quic].map(|it| known.residuals(it));
-            brake::effect(h2, h3)
+            residuals::effect(h2, h3)
         });
         let correction = if learns { context.correction } else { 0.0 };
         let difference = ln3 - ln2 + effect + correction;
@@ -56,17 +56,17 @@ impl Model for Plain {
                 deviation: if is_measured {
                     deviation
                 } else {
-                    deviation.hypot(NOT_MEASURED)
+                    deviation.hypot(UNMEASURED_NOISE)
                 },
                 effect,
                 margin,
                 rates: [path.rate2, path.rate3],
-                rtt: terms.rtt,
-                loss: terms.loss,
+                rtt: path_properties.rtt,
+                loss: path_properties.loss,
                 congestion: context.congestion,
                 is_measured,
             }),
-            manner: Manner::Long,
+            offer_mode: OfferMode::Long,
         }
     }
 
@@ -204,10 +204,10 @@ fn decisions(
         let client = Client::new(&SECRET, address, event.class.parse().unwrap());
         let host = &hosts[event.host];
         selector.connected(&client, event.transport, now);
-        let moment = Moment {
+        let moment = DecisionRequest {
             min_rtt: event.rtt_us.map(Duration::from_micros),
             load: event.load,
-            ..Moment::new(now, event.transport)
+            ..DecisionRequest::new(now, event.transport)
         };
         let before = selector.decide(&client, host, &moment);
         selector.observe(&client, host, &event.observation, now);
@@ -227,8 +227,8 @@ proptest! {
         });
         let surface = Surface::embedded().clone();
         let model = || match learns {
-            true => Predicting::learned(surface.clone()),
-            false => Predicting::surface(surface.clone(), true),
+            true => SurfaceModel::learned(surface.clone()),
+            false => SurfaceModel::surface(surface.clone(), true),
         };
         let found = decisions(Box::new(model()), congestion, &events);
         let plain = decisions(Box::new(Plain(model())), congestion, &events);

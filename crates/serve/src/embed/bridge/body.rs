@@ -20,7 +20,7 @@ const MAX_AHEAD: u32 = 64 << 10;
 const MIN_COST: u32 = 512;
 
 /// A body as the worker receives it.
-pub(super) enum Carried {
+pub(super) enum BridgedBody {
     /// All of it.
     Whole(Bytes),
     /// The frames that are still to come.
@@ -32,11 +32,11 @@ pub(super) struct Queue {
     frames: UnboundedReceiver<Item>,
     /// Permits for the bytes for which there is room.
     room: Arc<Semaphore>,
-    rest: Rest,
+    rest: BodyRemainder,
 }
 
 /// A body's own statements about the rest of it: its size hint, and whether it has ended.
-struct Rest {
+struct BodyRemainder {
     hint: SizeHint,
     ended: bool,
 }
@@ -46,23 +46,23 @@ struct Item {
     frame: Option<Result<Frame<Bytes>, BoxError>>,
     cost: u32,
     /// The rest of the body after the frame.
-    rest: Rest,
+    rest: BodyRemainder,
 }
 
 /// Passes `response` to the worker, then its body as fast as the worker takes it.
 pub(super) async fn carry(
     response: Response<Body>,
-    head: oneshot::Sender<Result<Response<Carried>, BoxError>>,
+    head: oneshot::Sender<Result<Response<BridgedBody>, BoxError>>,
 ) {
     let (parts, mut body) = response.into_parts();
-    let rest = Rest::of(&body);
+    let rest = BodyRemainder::of(&body);
     // Most bodies are there at once, and need no second wake of the worker.
     let first = match rest.ended {
         true => Poll::Ready(None),
         false => poll_fn(|cx| Poll::Ready(Pin::new(&mut body).poll_frame(cx))).await,
     };
     if let Some(whole) = whole(&rest, &first, &body) {
-        let _ = head.send(Ok(Response::from_parts(parts, Carried::Whole(whole))));
+        let _ = head.send(Ok(Response::from_parts(parts, BridgedBody::Whole(whole))));
         return;
     }
     let (sender, frames) = unbounded_channel();
@@ -72,7 +72,7 @@ pub(super) async fn carry(
         room: Arc::clone(&room),
         rest,
     };
-    let carried = Response::from_parts(parts, Carried::Queue(queue));
+    let carried = Response::from_parts(parts, BridgedBody::Queue(queue));
     if head.send(Ok(carried)).is_err() {
         return;
     }
@@ -101,7 +101,7 @@ async fn frame(body: &mut Body) -> Option<Result<Frame<Bytes>, BoxError>> {
 
 /// The content, if the first frame is all of a body of known length.
 fn whole(
-    rest: &Rest,
+    rest: &BodyRemainder,
     first: &Poll<Option<Result<Frame<Bytes>, BoxError>>>,
     body: &Body,
 ) -> Option<Bytes> {
@@ -123,7 +123,7 @@ impl Item {
         Self {
             frame,
             cost: len.clamp(MIN_COST, MAX_AHEAD),
-            rest: Rest::of(body),
+            rest: BodyRemainder::of(body),
         }
     }
 
@@ -132,7 +132,7 @@ impl Item {
     }
 }
 
-impl Rest {
+impl BodyRemainder {
     fn of(body: &Body) -> Self {
         Self {
             hint: body.size_hint(),
@@ -141,23 +141,23 @@ impl Rest {
     }
 }
 
-impl Carried {
+impl BridgedBody {
     /// The body, which ends `task` when it is dropped.
     pub(super) fn into_body(self, task: AbortOnDrop) -> Body {
         match self {
             Self::Whole(bytes) => Body::bytes(bytes),
-            Self::Queue(queue) => Body::stream(Carrying { queue, _task: task }, None),
+            Self::Queue(queue) => Body::stream(BridgedBodyReader { queue, _task: task }, None),
         }
     }
 }
 
 /// The worker's end.
-struct Carrying {
+struct BridgedBodyReader {
     queue: Queue,
     _task: AbortOnDrop,
 }
 
-impl http_body::Body for Carrying {
+impl http_body::Body for BridgedBodyReader {
     type Data = Bytes;
     type Error = BoxError;
 

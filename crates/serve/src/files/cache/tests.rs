@@ -20,7 +20,12 @@ impl FileCache {
         target: &[u8],
         now: Instant,
     ) -> Option<Rc<Entry>> {
-        self.find(files, target, || Accepted::of(std::iter::empty()), now)
+        self.find(
+            files,
+            target,
+            || AcceptedCodings::of(std::iter::empty()),
+            now,
+        )
     }
 }
 
@@ -43,9 +48,15 @@ fn a_file_is_looked_up_once_while_it_is_fresh() {
     let entry = cache.find_any(&files, b"/small?x=1", now).unwrap();
     assert_eq!(entry.whole().unwrap(), "small");
     fs::remove_file(dir.path().join("small")).unwrap();
-    let again = cache.find_any(&files, b"/small", now + FRESH / 2).unwrap();
+    let again = cache
+        .find_any(&files, b"/small", now + REVALIDATION_INTERVAL / 2)
+        .unwrap();
     assert!(Rc::ptr_eq(&entry, &again));
-    assert!(cache.find_any(&files, b"/small", now + FRESH).is_none());
+    assert!(
+        cache
+            .find_any(&files, b"/small", now + REVALIDATION_INTERVAL)
+            .is_none()
+    );
     assert!(
         cache.find_any(&files, b"/small", now).is_none(),
         "forgotten"
@@ -77,10 +88,14 @@ fn a_change_is_seen_after_a_second() {
     let mut cache = cache();
     let now = Instant::now();
     let before = cache.find_any(&files, b"/small", now).unwrap();
-    let kept = cache.find_any(&files, b"/small", now + FRESH).unwrap();
+    let kept = cache
+        .find_any(&files, b"/small", now + REVALIDATION_INTERVAL)
+        .unwrap();
     assert!(Rc::ptr_eq(&before, &kept), "unchanged");
     fs::write(dir.path().join("small"), "changed").unwrap();
-    let after = cache.find_any(&files, b"/small", now + 2 * FRESH).unwrap();
+    let after = cache
+        .find_any(&files, b"/small", now + 2 * REVALIDATION_INTERVAL)
+        .unwrap();
     assert_eq!(after.whole().unwrap(), "changed");
 }
 
@@ -92,10 +107,10 @@ fn a_large_file_comes_in_chunks_from_any_offset() {
     assert!(entry.whole().is_none());
     let mut read = |offset, limit| cache.read(&range(&entry, offset), limit).unwrap().len();
     let all = usize::MAX;
-    assert_eq!(read(0, all) as u64, CHUNK);
-    assert_eq!(read(1, all) as u64, CHUNK - 1);
+    assert_eq!(read(0, all) as u64, CHUNK_BYTES);
+    assert_eq!(read(1, all) as u64, CHUNK_BYTES - 1);
     assert_eq!(read(1, 10), 10);
-    assert_eq!(read(CHUNK, all) as u64, CHUNK);
+    assert_eq!(read(CHUNK_BYTES, all) as u64, CHUNK_BYTES);
     assert_eq!(read(599_999, all), 1);
 }
 
@@ -104,7 +119,7 @@ fn what_is_asked_for_in_small_parts_is_not_kept() {
     let (_dir, files) = site();
     let mut cache = cache();
     let entry = cache.find_any(&files, b"/large", Instant::now()).unwrap();
-    for limit in [0, 1, PIECE - 1] {
+    for limit in [0, 1, READ_BYTES - 1] {
         assert_eq!(cache.read(&range(&entry, 5), limit).unwrap().len(), limit);
     }
     assert!(cache.chunks.is_empty());
@@ -113,13 +128,20 @@ fn what_is_asked_for_in_small_parts_is_not_kept() {
 #[test]
 fn bytes_that_others_hold_count_until_they_let_go() {
     let (_dir, files) = site();
-    let mut cache = FileCache::new(2 * CHUNK as usize, 100);
+    let mut cache = FileCache::new(2 * CHUNK_BYTES as usize, 100);
     let entry = cache.find_any(&files, b"/large", Instant::now()).unwrap();
     let mut read = |offset| cache.read(&range(&entry, offset), usize::MAX).unwrap();
-    let held = [read(0), read(CHUNK)];
-    assert_eq!(read(2 * CHUNK).len(), PIECE, "read for this response alone");
+    let held = [read(0), read(CHUNK_BYTES)];
+    assert_eq!(
+        read(2 * CHUNK_BYTES).len(),
+        READ_BYTES,
+        "read for this response alone"
+    );
     drop(held);
-    assert_eq!(read(2 * CHUNK).len() as u64, 600_000 - 2 * CHUNK);
+    assert_eq!(
+        read(2 * CHUNK_BYTES).len() as u64,
+        600_000 - 2 * CHUNK_BYTES
+    );
 }
 
 #[test]
@@ -128,10 +150,12 @@ fn an_entry_that_nobody_asks_for_is_closed() {
     let mut cache = cache();
     let now = Instant::now();
     let weak = Rc::downgrade(&cache.find_any(&files, b"/large", now).unwrap());
-    cache.find_any(&files, b"/small", now + IDLE).unwrap();
-    cache.sweep(now + IDLE);
+    cache
+        .find_any(&files, b"/small", now + IDLE_ENTRY_LIFETIME)
+        .unwrap();
+    cache.sweep(now + IDLE_ENTRY_LIFETIME);
     assert!(weak.upgrade().is_some(), "asked for within the time");
-    cache.sweep(now + FRESH + IDLE);
+    cache.sweep(now + REVALIDATION_INTERVAL + IDLE_ENTRY_LIFETIME);
     assert!(weak.upgrade().is_none());
     assert_eq!((cache.entries.len(), cache.open), (1, 0));
 }
@@ -171,7 +195,7 @@ fn the_bytes_of_a_file_that_somebody_reads_stay() {
     let reading = range(&entry, 0);
     cache.read(&reading, usize::MAX).unwrap();
     drop(entry);
-    cache.sweep(now + FRESH + IDLE);
+    cache.sweep(now + REVALIDATION_INTERVAL + IDLE_ENTRY_LIFETIME);
     assert_eq!((cache.entries.len(), cache.chunks.len()), (0, 1));
 }
 
@@ -222,7 +246,7 @@ fn entries_and_descriptors_are_bounded_whatever_is_asked_for() {
         fs::write(dir.path().join(n.to_string()), "x").unwrap();
     }
     for n in 0..50 {
-        let large = vec![0; usize::try_from(SMALL).unwrap() + 1];
+        let large = vec![0; usize::try_from(MAX_WHOLE_FILE).unwrap() + 1];
         fs::write(dir.path().join(format!("large{n}")), large).unwrap();
     }
     let files = Files::open(dir.path()).unwrap();
@@ -262,8 +286,8 @@ fn variants() -> (tempfile::TempDir, Files) {
     (dir, files)
 }
 
-fn accepting(line: &'static str) -> impl FnOnce() -> Accepted {
-    move || Accepted::of([line.as_bytes()].into_iter())
+fn accepting(line: &'static str) -> impl FnOnce() -> AcceptedCodings {
+    move || AcceptedCodings::of([line.as_bytes()].into_iter())
 }
 
 #[test]
@@ -276,16 +300,24 @@ fn each_form_has_an_entry_that_is_believed_no_longer_than_its_source() {
     assert_eq!(brotli.whole().unwrap(), ".br");
     assert_eq!(find("gzip", now).whole().unwrap(), ".gz");
     assert_eq!(find("", now).whole().unwrap(), "small");
-    let half = now + FRESH / 2;
+    let half = now + REVALIDATION_INTERVAL / 2;
     assert!(Rc::ptr_eq(&brotli, &find("br, gzip", half)));
-    assert!(!brotli.is_fresh(now + FRESH));
-    assert!(Rc::ptr_eq(&brotli, &find("br", now + FRESH)), "unchanged");
+    assert!(!brotli.is_fresh(now + REVALIDATION_INTERVAL));
+    assert!(
+        Rc::ptr_eq(&brotli, &find("br", now + REVALIDATION_INTERVAL)),
+        "unchanged"
+    );
     fs::write(dir.path().join("small.br"), "another").unwrap();
-    let later = now + 2 * FRESH;
+    let later = now + 2 * REVALIDATION_INTERVAL;
     assert_eq!(find("br", later).whole().unwrap(), "another");
     fs::remove_file(dir.path().join("small.br")).unwrap();
     assert_eq!(find("br, gzip", later).whole().unwrap(), "another", "fresh");
-    assert_eq!(find("br, gzip", later + FRESH).whole().unwrap(), ".gz");
+    assert_eq!(
+        find("br, gzip", later + REVALIDATION_INTERVAL)
+            .whole()
+            .unwrap(),
+        ".gz"
+    );
 }
 
 #[test]
@@ -307,7 +339,7 @@ fn open_files_of_all_forms_count() {
         .find(&files, b"/large", accepting("gzip"), now)
         .unwrap();
     assert_eq!((cache.open, cache.entries.len()), (3, 1));
-    cache.sweep(now + FRESH + IDLE);
+    cache.sweep(now + REVALIDATION_INTERVAL + IDLE_ENTRY_LIFETIME);
     assert_eq!((cache.open, cache.entries.len()), (0, 0));
 }
 

@@ -50,8 +50,8 @@ impl Kept {
 
     fn get(&self, file: &Arc<OpenFile>, coding: ContentCoding) -> Option<Bytes> {
         match self.forms.get(file, coding, &self.background) {
-            Found::Now(bytes) => bytes,
-            Found::Later(bytes) => bytes.blocking_recv().unwrap(),
+            FormLookup::Now(bytes) => bytes,
+            FormLookup::Later(bytes) => bytes.blocking_recv().unwrap(),
         }
     }
 
@@ -83,8 +83,8 @@ fn all_that_wait_for_a_form_get_the_same() {
     let get = || kept.forms.get(&file, ContentCoding::Gzip, &kept.background);
     let found: Vec<_> = (0..3).map(|_| get()).collect();
     let bytes = found.into_iter().map(|found| match found {
-        Found::Now(bytes) => bytes.unwrap(),
-        Found::Later(bytes) => bytes.blocking_recv().unwrap().unwrap(),
+        FormLookup::Now(bytes) => bytes.unwrap(),
+        FormLookup::Later(bytes) => bytes.blocking_recv().unwrap().unwrap(),
     });
     let addresses: Vec<_> = bytes.map(|bytes| bytes.as_ptr()).collect();
     assert!(addresses.iter().all(|address| *address == addresses[0]));

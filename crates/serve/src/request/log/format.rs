@@ -1,7 +1,7 @@
 //! The formats of the access log.
 
 use super::line::push_json;
-use super::stamp::{CombinedStamp, Stamp};
+use super::timestamp::{CombinedLogTime, Rfc3339Time};
 use std::fmt;
 use std::str::FromStr;
 use std::time::SystemTime;
@@ -47,19 +47,20 @@ impl LogFormat {
     /// Adds the time of a line as the format has it.
     pub(super) fn push_time(self, lines: &mut Vec<u8>, time: SystemTime) {
         match self {
-            Self::KeyValue | Self::Json => lines.extend_from_slice(&Stamp::of(time).0),
-            Self::Combined => lines.extend_from_slice(&CombinedStamp::of(time).0),
+            Self::KeyValue | Self::Json => lines.extend_from_slice(&Rfc3339Time::of(time).0),
+            Self::Combined => lines.extend_from_slice(&CombinedLogTime::of(time).0),
         }
     }
 
     /// The line that stands for lines that were dropped; empty where the format has none.
     pub(crate) fn notice(self, dropped: u64, time: SystemTime) -> String {
         const REASON: &str = "the log takes lines too slowly, or not at all";
-        let stamp = Stamp::of(time);
+        let timestamp = Rfc3339Time::of(time);
         match self {
-            Self::KeyValue => format!("{stamp} dropped={dropped} reason=\"{REASON}\"\n"),
+            Self::KeyValue => format!("{timestamp} dropped={dropped} reason=\"{REASON}\"\n"),
             Self::Json => {
-                let mut text = format!("{{\"time\":\"{stamp}\",\"dropped\":{dropped},\"reason\":");
+                let mut text =
+                    format!("{{\"time\":\"{timestamp}\",\"dropped\":{dropped},\"reason\":");
                 push_json(&mut text, REASON);
                 text.push_str("}\n");
                 text

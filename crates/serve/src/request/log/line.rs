@@ -53,7 +53,7 @@ impl LoggedHead {
         }
     }
 
-    /// The head of a request that was not heard to its end: `-` and no path.
+    /// The head of a request that was rejected before its end: `-` and no path.
     pub(crate) fn unknown() -> Self {
         Self {
             method: Method::from_bytes(b"-").unwrap_or_default(),
@@ -96,12 +96,12 @@ pub(crate) struct Line<'a> {
     /// The response was given up before it was whole.
     pub(crate) is_cut: bool,
     /// `None` where there is no HTTP/3 to offer.
-    pub(crate) told: Option<Told>,
+    pub(crate) logged_offer: Option<LoggedOffer>,
 }
 
 /// The offer that a client was told, and the class and key of the client.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct LoggedOffer {
     pub(crate) decision: Decision,
     pub(crate) key: ClientKey,
     pub(crate) class: ClientClass,
@@ -161,11 +161,11 @@ impl Line<'_> {
                 " client={client} protocol={protocol} method={method} path={path:?} status={status} bytes={bytes}"
             ),
         );
-        if let Some(Told {
+        if let Some(LoggedOffer {
             decision,
             key,
             class,
-        }) = &self.told
+        }) = &self.logged_offer
         {
             let Decision {
                 offer,
@@ -220,11 +220,11 @@ impl Line<'_> {
         push_json(text, path);
         let (status, bytes) = (self.status.as_u16(), self.bytes);
         push(text, format_args!(",\"status\":{status},\"bytes\":{bytes}"));
-        if let Some(Told {
+        if let Some(LoggedOffer {
             decision,
             key,
             class,
-        }) = &self.told
+        }) = &self.logged_offer
         {
             let Decision {
                 offer,

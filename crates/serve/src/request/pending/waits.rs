@@ -15,7 +15,7 @@ const KEPT: usize = 8;
 
 /// Futures by their keys, one each. Has as many places as there were futures at a time.
 pub(super) struct Waits<K, F> {
-    places: Vec<Place<K, F>>,
+    places: Vec<Slot<K, F>>,
     /// Places without a future; the one that was used last is taken first, for its memory is at hand.
     free: Vec<usize>,
     by_key: FxHashMap<K, usize>,
@@ -26,7 +26,7 @@ pub(super) struct Waits<K, F> {
     woken: Arc<Woken>,
 }
 
-struct Place<K, F> {
+struct Slot<K, F> {
     future: Option<(K, F)>,
     mark: Arc<Mark>,
     /// The waker of the mark.
@@ -154,7 +154,7 @@ impl<K: Copy + Eq + Hash, F: Future + Unpin> Waits<K, F> {
             is_set: AtomicBool::new(false),
             woken: Arc::clone(&self.woken),
         });
-        self.places.push(Place {
+        self.places.push(Slot {
             future: None,
             waker: Waker::from(Arc::clone(&mark)),
             mark,

@@ -18,7 +18,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 /// Those of a listener with TLS.
-const SECURE: Terms = Terms {
+const SECURE: ListenerPolicy = ListenerPolicy {
     is_secure: true,
     port: 443,
     http3: Some(8443),
@@ -80,9 +80,9 @@ impl Site {
         let admitted = admitted.unwrap();
         let mut requests = Requests::new(responder, Protocol::Http1, peer, admitted, began, SECURE);
         let response = match requests.screen(&request, true, 1, now, || self.counters.get()) {
-            Screened::Refused(response) => response,
-            Screened::Prepared(prepared) => requests.respond_prepared(&prepared, now),
-            Screened::Service => match requests.ask(request, now) {
+            AnswerSource::Refused(response) => response,
+            AnswerSource::Prepared(prepared) => requests.respond_prepared(&prepared, now),
+            AnswerSource::Service => match requests.ask(request, now) {
                 Answer::Now(response) => response,
                 Answer::Later(_) => panic!("files are there at once"),
             },

@@ -5,7 +5,7 @@ use crate::held::HeldBytes;
 use crate::request::exchanges::Tables;
 use crate::request::pending::SpareWork;
 use crate::request::requests::{Now, Responder};
-use crate::setup::Memory;
+use crate::setup::WorkerMemory;
 use altway_http2::{Output, StreamId};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -31,7 +31,7 @@ pub(in crate::tcp) struct WorkerBuffers {
 }
 
 impl WorkerBuffers {
-    pub(in crate::tcp) fn new(memory: Memory) -> Self {
+    pub(in crate::tcp) fn new(memory: WorkerMemory) -> Self {
         let clocks = Now::read();
         Self {
             buffer: Rc::new(RefCell::new(vec![0; BUFFER_BYTES])),

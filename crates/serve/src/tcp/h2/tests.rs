@@ -14,7 +14,7 @@ use crate::request::requests::Responder;
 use crate::request::service::Service;
 use crate::restarts::Restarts;
 use crate::selection::HostNames;
-use crate::setup::Memory;
+use crate::setup::WorkerMemory;
 use crate::stop::stop_channel;
 use crate::tcp::turns::HANDSHAKE_STEPS;
 use crate::{PrefixLengths, Protocols};
@@ -22,7 +22,7 @@ use altway_message::Scheme;
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};
 
-const TERMS: Terms = Terms {
+const LISTENER_POLICY: ListenerPolicy = ListenerPolicy {
     is_secure: false,
     port: 80,
     http3: None,
@@ -54,7 +54,7 @@ fn setup(dir: &std::path::Path) -> Arc<Setup> {
             tls: None,
             scheme: Scheme::Http,
             protocols: Protocols::default(),
-            terms: TERMS,
+            listener_policy: LISTENER_POLICY,
         }],
         proxies: Vec::new(),
         quic: None,
@@ -83,7 +83,7 @@ fn worker(setup: &Setup, max_held: usize) -> Worker {
     };
     let clients = Clients::new(&limits, held.clone(), |_, _| {});
     let files = Rc::new(RefCell::new(FileCache::new(48 << 20, 100)));
-    let buffers = WorkerBuffers::new(Memory {
+    let buffers = WorkerBuffers::new(WorkerMemory {
         responder: Rc::new(Responder::new(
             Arc::clone(&setup.service),
             Rc::clone(&files),
@@ -253,10 +253,10 @@ async fn a_connection_hands_on_what_it_is_done_with_and_rests_when_it_idles() {
     let said = [&asking("small", 1, 0)[..], SETTINGS_ACK].concat();
     let (mut driver, mut client) = connect(&setup, &worker, &said);
     let tables = Rc::clone(&worker.buffers.borrow().tables);
-    run_until(&mut driver, |it| !it.answers.is_idle()).await;
+    run_until(&mut driver, |it| !it.responses.is_idle()).await;
     assert_eq!((tables.len(), driver.rest_due()), (0, None));
     client.write_all(WINDOW_UPDATE).unwrap();
-    run_until(&mut driver, |it| it.answers.is_idle()).await;
+    run_until(&mut driver, |it| it.responses.is_idle()).await;
     assert_eq!(tables.len(), 1);
     assert!(driver.rest_due().is_some() || driver.rested.is_some());
     run_until(&mut driver, |it| it.rested.is_some()).await;
@@ -289,10 +289,10 @@ async fn memory_for_what_is_waited_for_is_handed_on_when_nothing_is() {
     let said = [&head[..], SETTINGS_ACK].concat();
     let (mut driver, mut client) = connect(&setup, &worker, &said);
     let work = Rc::clone(&worker.buffers.borrow().work);
-    run_until(&mut driver, |it| !it.answers.is_idle()).await;
+    run_until(&mut driver, |it| !it.responses.is_idle()).await;
     assert_eq!(work.len(), 0);
     client.write_all(&content).unwrap();
-    run_until(&mut driver, |it| it.answers.is_idle()).await;
+    run_until(&mut driver, |it| it.responses.is_idle()).await;
     assert_eq!(work.len(), 1);
 }
 
@@ -327,7 +327,7 @@ fn connect(setup: &Arc<Setup>, worker: &Worker, said: &[u8]) -> (Driver, std::ne
         buffers: Rc::clone(&worker.buffers),
         peer,
         admitted: admitted.expect("there is room"),
-        terms: TERMS,
+        listener_policy: LISTENER_POLICY,
         presented: None,
         local: None,
         probe: Rc::new(TcpPathSampler::new(peer.ip(), Rc::clone(&stream), false)),
@@ -336,6 +336,6 @@ fn connect(setup: &Arc<Setup>, worker: &Worker, said: &[u8]) -> (Driver, std::ne
         head: Vec::new(),
     });
     // As much unsent as there ever is.
-    driver.lead = Lead::of_a_fast_path();
+    driver.unsent_budget = UnsentBudget::of_a_fast_path();
     (driver, client)
 }

@@ -19,11 +19,11 @@ const MAX_SLICES: usize = 128;
 
 /// Bytes of a connection's beginning that are sent in short records: about the initial window of ten segments (RFC
 /// 6928). A record is of no use before its end has come, and one of 16 KB has its end in the second round trip.
-const BEGINNING: usize = 16 << 10;
+const SLOW_START_BYTES: usize = 16 << 10;
 
 /// Time without a send after which a connection begins again: the kernel takes its window back to the initial one after
 /// a silence (RFC 5681 section 4.1), on most paths sooner.
-const REST: Duration = Duration::from_secs(1);
+const IDLE_RESTART: Duration = Duration::from_secs(1);
 
 /// The plain text of a short record, in bytes: with what TLS adds it fits a segment of any usual path.
 const SHORT_RECORD: usize = 1_300;
@@ -41,15 +41,15 @@ struct Tls {
     session: ServerConnection,
     /// Bytes of records that are not sent, but for what encryption adds.
     unsent: usize,
-    /// Bytes that remain of the [`BEGINNING`].
+    /// Bytes that remain of the [`SLOW_START_BYTES`].
     beginning: usize,
     /// Time at which something was last sent.
-    said: Instant,
+    last_sent: Instant,
 }
 
 /// The result of a receive.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Received {
+pub(super) struct ReceiveOutcome {
     /// Bytes of the buffer.
     pub(super) len: usize,
     /// More may be there.
@@ -66,8 +66,8 @@ impl Transport {
             Box::new(Tls {
                 session,
                 unsent: 0,
-                beginning: BEGINNING,
-                said: now,
+                beginning: SLOW_START_BYTES,
+                last_sent: now,
             })
         });
         Self { stream, tls }
@@ -82,20 +82,20 @@ impl Transport {
     }
 
     /// Reads what is there, as far as `buffer` holds it.
-    pub(super) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Received> {
+    pub(super) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<ReceiveOutcome> {
         match &mut self.tls {
             Some(tls) => receive_tls(&self.stream, tls, buffer),
             None => match read(&self.stream, buffer) {
-                Ok(0) => Ok(Received {
+                Ok(0) => Ok(ReceiveOutcome {
                     end: true,
-                    ..Received::default()
+                    ..ReceiveOutcome::default()
                 }),
-                Ok(len) => Ok(Received {
+                Ok(len) => Ok(ReceiveOutcome {
                     len,
                     more: len == buffer.len(),
                     end: false,
                 }),
-                Err(error) if would_block(&error) => Ok(Received::default()),
+                Err(error) if would_block(&error) => Ok(ReceiveOutcome::default()),
                 Err(error) => Err(error),
             },
         }
@@ -105,7 +105,7 @@ impl Transport {
     pub(super) fn send(&mut self, output: &mut Output, now: Instant) -> io::Result<bool> {
         match &mut self.tls {
             Some(tls) => {
-                tls.begin_again_after_a_rest(output, now);
+                tls.restart_after_idle(output, now);
                 send_tls(&self.stream, tls, output)
             }
             None => send_clear(&self.stream, output),
@@ -171,19 +171,19 @@ impl Transport {
 }
 
 impl Tls {
-    fn begin_again_after_a_rest(&mut self, output: &Output, now: Instant) {
+    fn restart_after_idle(&mut self, output: &Output, now: Instant) {
         if output.is_empty() {
             return;
         }
-        if now.saturating_duration_since(self.said) >= REST {
-            self.beginning = BEGINNING;
+        if now.saturating_duration_since(self.last_sent) >= IDLE_RESTART {
+            self.beginning = SLOW_START_BYTES;
         }
-        self.said = now;
+        self.last_sent = now;
     }
 }
 
-fn receive_tls(stream: &TcpStream, tls: &mut Tls, buffer: &mut [u8]) -> io::Result<Received> {
-    let mut received = Received::default();
+fn receive_tls(stream: &TcpStream, tls: &mut Tls, buffer: &mut [u8]) -> io::Result<ReceiveOutcome> {
+    let mut received = ReceiveOutcome::default();
     let mut drained = false;
     loop {
         received.more = fill(&mut tls.session, buffer, &mut received)?;
@@ -211,7 +211,7 @@ fn receive_tls(stream: &TcpStream, tls: &mut Tls, buffer: &mut [u8]) -> io::Resu
 fn fill(
     tls: &mut ServerConnection,
     buffer: &mut [u8],
-    received: &mut Received,
+    received: &mut ReceiveOutcome,
 ) -> io::Result<bool> {
     while received.len < buffer.len() {
         match tls.reader().read(&mut buffer[received.len..]) {
@@ -422,7 +422,7 @@ mod tests {
     }
 
     /// Frames of a body of so many bytes.
-    fn said(bytes: usize) -> Output {
+    fn last_sent(bytes: usize) -> Output {
         let now = Instant::now();
         let mut output = Output::new();
         let mut client = altway_http2::Connection::client(Arc::new(Config::default()), now);
@@ -466,7 +466,7 @@ mod tests {
         let mut transport = Transport::new(stream, Some(established()), now);
         let mut say = |bytes, now| {
             assert!(
-                transport.send(&mut said(bytes), now).unwrap(),
+                transport.send(&mut last_sent(bytes), now).unwrap(),
                 "the socket is full"
             );
             records(&mut client)
@@ -474,11 +474,15 @@ mod tests {
         let is_short = |length: &usize| *length < 1_400;
         let first = say(40_000, now);
         let beginning = first.iter().take_while(|length| is_short(length)).count();
-        assert_eq!(beginning, BEGINNING.div_ceil(SHORT_RECORD), "{first:?}");
+        assert_eq!(
+            beginning,
+            SLOW_START_BYTES.div_ceil(SHORT_RECORD),
+            "{first:?}"
+        );
         assert!(first.len() < beginning + 4, "{first:?}");
-        let soon = say(40_000, now + REST / 2);
+        let soon = say(40_000, now + IDLE_RESTART / 2);
         assert!(!is_short(&soon[0]), "{soon:?}");
-        let rested = say(40_000, now + REST * 2);
+        let rested = say(40_000, now + IDLE_RESTART * 2);
         assert!(rested[..beginning].iter().all(is_short), "{rested:?}");
     }
 }

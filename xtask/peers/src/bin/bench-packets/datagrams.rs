@@ -26,7 +26,7 @@ pub(crate) const FULL: u16 = 1_472;
 
 /// Request of a client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, clap::Args)]
-pub(crate) struct Wanted {
+pub(crate) struct RunRequest {
     /// Number of datagrams.
     #[arg(long, value_parser = clap::value_parser!(u64).range(2..=MOST))]
     pub(crate) count: u64,
@@ -47,7 +47,7 @@ pub(crate) struct Wanted {
 
 /// Content of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum DatagramKind {
     /// Number of the datagram from 0, and the time at which it was sent.
     Sent { number: u64, at: u64 },
     /// Word that there will be no more.
@@ -61,7 +61,7 @@ pub(crate) enum Said {
 pub(crate) fn serve(socket: &UdpSocket) -> Result<()> {
     let mut request = [0; 512];
     let (length, client) = socket.recv_from(&mut request)?;
-    let wanted: Wanted = serde_json::from_slice(&request[..length]).context("no request")?;
+    let wanted: RunRequest = serde_json::from_slice(&request[..length]).context("no request")?;
     ensure!(wanted.count <= MOST && wanted.bytes <= FULL, "too much");
     // What it asks again, because nothing has come yet, stays unread.
     socket.connect(client)?;
@@ -77,17 +77,17 @@ pub(crate) fn serve(socket: &UdpSocket) -> Result<()> {
 }
 
 /// Reads a datagram; `None` of what is none of ours.
-pub(crate) fn read(datagram: &[u8]) -> Option<Said> {
+pub(crate) fn read(datagram: &[u8]) -> Option<DatagramKind> {
     let (number, rest) = datagram.split_first_chunk()?;
     let (at, _) = rest.split_first_chunk()?;
     let (number, at) = (u64::from_be_bytes(*number), u64::from_be_bytes(*at));
     Some(match number {
-        END => Said::End,
-        number => Said::Sent { number, at },
+        END => DatagramKind::End,
+        number => DatagramKind::Sent { number, at },
     })
 }
 
-fn send_all(socket: &UdpSocket, wanted: &Wanted) -> Result<()> {
+fn send_all(socket: &UdpSocket, wanted: &RunRequest) -> Result<()> {
     let start = Instant::now();
     let ahead = Duration::from_nanos(wanted.ahead_ns);
     let mut due = start.checked_sub(ahead).unwrap_or(start);
@@ -104,7 +104,7 @@ fn send_all(socket: &UdpSocket, wanted: &Wanted) -> Result<()> {
     Ok(())
 }
 
-fn pause(wanted: &Wanted) -> Duration {
+fn pause(wanted: &RunRequest) -> Duration {
     let nanos = match wanted.uneven {
         true => fastrand::u64(0..=2 * wanted.every_ns),
         false => wanted.every_ns,
@@ -127,14 +127,17 @@ mod tests {
         let mut datagram = write(7, 100);
         datagram[8..HEADER].copy_from_slice(&9_u64.to_be_bytes());
         assert_eq!(datagram.len(), 100);
-        assert_eq!(read(&datagram), Some(Said::Sent { number: 7, at: 9 }));
-        assert_eq!(read(&write(END, 0)), Some(Said::End));
+        assert_eq!(
+            read(&datagram),
+            Some(DatagramKind::Sent { number: 7, at: 9 })
+        );
+        assert_eq!(read(&write(END, 0)), Some(DatagramKind::End));
         assert_eq!(read(&[0; 15]), None);
     }
 
     #[test]
     fn an_uneven_pause_is_the_asked_one_on_average() {
-        let wanted = Wanted {
+        let wanted = RunRequest {
             count: 2,
             bytes: FULL,
             every_ns: 1_000,

@@ -31,7 +31,7 @@ enum Arguments {
     Datagrams {
         server: SocketAddr,
         #[command(flatten)]
-        wanted: datagrams::Wanted,
+        wanted: datagrams::RunRequest,
         /// The delay that they should have, µs.
         #[arg(long, default_value_t = 0)]
         delay_us: u64,

@@ -5,7 +5,7 @@
 //! takes until the program runs is the machine's doing and no link's; that is told beside it.
 
 use crate::clock;
-use crate::datagrams::{FULL, Said, Wanted, read};
+use crate::datagrams::{DatagramKind, FULL, RunRequest, read};
 use anyhow::{Context, Result, ensure};
 use nix::errno::Errno;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
@@ -24,7 +24,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(100);
 const QUESTIONS: u32 = 100;
 
 /// Time without a datagram, once one has come, that counts as the end.
-const PATIENCE: Duration = Duration::from_secs(2);
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Bytes that may wait for the client: more than a second of 100 Mbit/s.
 const RECEIVE_BUFFER: usize = 16 << 20;
@@ -62,14 +62,14 @@ struct Quantiles {
 ///
 /// # Errors
 /// The socket can't be made, or fewer than two come.
-pub(crate) fn ask(server: SocketAddr, wanted: &Wanted, delay_ns: u64) -> Result<Report> {
+pub(crate) fn ask(server: SocketAddr, wanted: &RunRequest, delay_ns: u64) -> Result<Report> {
     let mut receiver = Receiver::connect(server)?;
-    let mut found = Found::new(wanted, delay_ns);
+    let mut found = ReceivedFigures::new(wanted, delay_ns);
     let request = serde_json::to_vec(wanted)?;
     let first = receiver.ask(&request)?;
     found.take(first);
-    receiver.socket.set_read_timeout(Some(PATIENCE))?;
-    while let Came::Datagram(arrival) = receiver.next()? {
+    receiver.socket.set_read_timeout(Some(SILENCE_TIMEOUT))?;
+    while let ArrivalCounts::Datagram(arrival) = receiver.next()? {
         found.take(arrival);
     }
     found.report(receiver.overflowed)
@@ -85,7 +85,7 @@ struct Arrival {
 }
 
 #[derive(Debug)]
-enum Came {
+enum ArrivalCounts {
     Datagram(Arrival),
     Nothing,
     End,
@@ -120,15 +120,15 @@ impl Receiver {
             // Refused as long as nobody listens there.
             let _ = self.socket.send(request);
             match self.next()? {
-                Came::Datagram(arrival) => return Ok(arrival),
-                Came::End => break,
-                Came::Nothing => std::thread::sleep(ASK_AGAIN / 10),
+                ArrivalCounts::Datagram(arrival) => return Ok(arrival),
+                ArrivalCounts::End => break,
+                ArrivalCounts::Nothing => std::thread::sleep(ASK_AGAIN / 10),
             }
         }
         anyhow::bail!("no datagram came")
     }
 
-    fn next(&mut self) -> Result<Came> {
+    fn next(&mut self) -> Result<ArrivalCounts> {
         let mut buffer = [0; FULL as usize];
         let mut slices = [IoSliceMut::new(&mut buffer)];
         let (length, stamp) = loop {
@@ -147,7 +147,7 @@ impl Receiver {
                     break (message.bytes, stamp);
                 }
                 Err(Errno::EINTR) => {}
-                Err(Errno::EAGAIN | Errno::ECONNREFUSED) => return Ok(Came::Nothing),
+                Err(Errno::EAGAIN | Errno::ECONNREFUSED) => return Ok(ArrivalCounts::Nothing),
                 Err(errno) => return Err(errno).context("cannot receive"),
             }
         };
@@ -155,21 +155,21 @@ impl Receiver {
         let wall = Duration::from(stamp.context("the kernel has put no stamp on it")?);
         let received_at = clock::monotonic(u64::try_from(wall.as_nanos())?);
         Ok(match read(&buffer[..length]) {
-            Some(Said::Sent { number, at }) => Came::Datagram(Arrival {
+            Some(DatagramKind::Sent { number, at }) => ArrivalCounts::Datagram(Arrival {
                 number,
                 sent_at: at,
                 received_at,
                 seen_at,
             }),
-            Some(Said::End) => Came::End,
-            None => Came::Nothing,
+            Some(DatagramKind::End) => ArrivalCounts::End,
+            None => ArrivalCounts::Nothing,
         })
     }
 }
 
 /// Figures known so far.
 #[derive(Debug)]
-struct Found {
+struct ReceivedFigures {
     ip_bytes: u64,
     delay_ns: u64,
     /// True for each number that has come.
@@ -181,8 +181,8 @@ struct Found {
     last_at: u64,
 }
 
-impl Found {
-    fn new(wanted: &Wanted, delay_ns: u64) -> Self {
+impl ReceivedFigures {
+    fn new(wanted: &RunRequest, delay_ns: u64) -> Self {
         Self {
             ip_bytes: u64::from(wanted.bytes) + IP_OVERHEAD,
             delay_ns,
@@ -253,8 +253,8 @@ fn digest(has_come: &[bool]) -> String {
 mod tests {
     use super::*;
 
-    fn found(count: usize) -> Found {
-        Found {
+    fn found(count: usize) -> ReceivedFigures {
+        ReceivedFigures {
             ip_bytes: 1_500,
             delay_ns: 1_000,
             has_come: vec![false; count],
@@ -325,7 +325,7 @@ mod tests {
         let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = server.local_addr().unwrap();
         let sending = std::thread::spawn(move || crate::datagrams::serve(&server));
-        let wanted: Wanted = serde_json::from_str(
+        let wanted: RunRequest = serde_json::from_str(
             r#"{"count":50,"bytes":100,"every_ns":20000,"uneven":true,"ahead_ns":100000}"#,
         )
         .unwrap();

@@ -16,7 +16,7 @@ const TRIES: u32 = 100;
 const TRY_AGAIN: Duration = Duration::from_millis(50);
 
 /// Longest time without a byte.
-const PATIENCE: Duration = Duration::from_secs(10);
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Rate at which the stream came.
 #[derive(Debug, Serialize)]
@@ -46,7 +46,7 @@ pub(crate) fn serve(listener: &TcpListener) -> Result<()> {
 /// Nobody listens, or the stream ends too early.
 pub(crate) fn ask(server: SocketAddr, warm_up_ms: u64, for_ms: u64) -> Result<Report> {
     let mut stream = connect(server)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(SILENCE_TIMEOUT))?;
     let mut buffer = vec![0; CHUNK];
     read_for(&mut stream, &mut buffer, Duration::from_millis(warm_up_ms))?;
     let start = Instant::now();
@@ -61,7 +61,7 @@ pub(crate) fn ask(server: SocketAddr, warm_up_ms: u64, for_ms: u64) -> Result<Re
 
 fn connect(server: SocketAddr) -> Result<TcpStream> {
     for _ in 0..TRIES {
-        match TcpStream::connect_timeout(&server, PATIENCE) {
+        match TcpStream::connect_timeout(&server, SILENCE_TIMEOUT) {
             Ok(stream) => return Ok(stream),
             Err(_) => sleep(TRY_AGAIN),
         }

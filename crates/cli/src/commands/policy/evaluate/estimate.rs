@@ -1,6 +1,6 @@
 //! Estimates from trials: what each policy takes of time, load and processor.
 
-use super::Replayed;
+use super::ReplayedLogs;
 use super::timing::Bias;
 use altway_select::Offer;
 use altway_select::replay::{PageTrial, visits_needed};
@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 
 /// The difference that is to be seen, ln.
-const WANTED: f64 = 0.02;
+const DETECTABLE_DIFFERENCE: f64 = 0.02;
 
 /// Clients of each arm below which its spread is not known.
 const ENOUGH_CLIENTS: usize = 10;
@@ -34,8 +34,8 @@ pub(super) struct Estimates {
     /// The first of them.
     pub(super) damaged: Vec<String>,
     pub(super) dropped_lines: u64,
-    pub(super) logged: Logged,
-    pub(super) policies: Vec<Estimated>,
+    pub(super) logged: LoggedPolicy,
+    pub(super) policies: Vec<PolicyEstimate>,
     pub(super) hold_out: HoldOut,
     /// Visits after which a difference of 2 % shows in the hold-out, those of the log included.
     pub(super) visits_needed: Option<f64>,
@@ -45,7 +45,7 @@ pub(super) struct Estimates {
 
 /// The value of the log's own policy.
 #[derive(Debug, Serialize)]
-pub(super) struct Logged {
+pub(super) struct LoggedPolicy {
     /// Geometric mean of the seconds of a page.
     pub(super) seconds: f64,
     /// Share of pages whose client had been told to use HTTP/3.
@@ -58,7 +58,7 @@ pub(super) struct Logged {
 
 /// The value that another policy would have had, over the pages that show it.
 #[derive(Debug, Serialize)]
-pub(super) struct Estimated {
+pub(super) struct PolicyEstimate {
     pub(super) policy: String,
     pub(super) offers_h3: f64,
     /// Share of the trials that show it: it agrees with the log, or chance had a part.
@@ -101,7 +101,7 @@ impl From<ClusteredMean> for Interval {
     }
 }
 
-pub(super) fn estimates(replayed: &Replayed, policies: &[String]) -> Estimates {
+pub(super) fn estimates(replayed: &ReplayedLogs, policies: &[String]) -> Estimates {
     let (trials, counts, log) = (&replayed.trials, &replayed.counts, &replayed.log);
     let seconds = counts.last.saturating_sub(counts.first);
     let (hold_out, needed) = hold_out(trials, counts.visits);
@@ -127,8 +127,8 @@ pub(super) fn estimates(replayed: &Replayed, policies: &[String]) -> Estimates {
     }
 }
 
-fn logged(trials: &[PageTrial]) -> Logged {
-    Logged {
+fn logged(trials: &[PageTrial]) -> LoggedPolicy {
+    LoggedPolicy {
         seconds: mean(trials, |it| it.ln_time).exp(),
         offers_h3: share(trials, |it| it.offer == Offer::Http3),
         over_h3: share(trials, |it| it.http3),
@@ -136,7 +136,7 @@ fn logged(trials: &[PageTrial]) -> Logged {
     }
 }
 
-fn policy(trials: &[PageTrial], name: &str, place: usize) -> Estimated {
+fn policy(trials: &[PageTrial], name: &str, place: usize) -> PolicyEstimate {
     let agrees = |it: &PageTrial| (it.offer == Offer::Http3) == it.wants_http3(place);
     let (shown, others): (Vec<PageTrial>, Vec<PageTrial>) = trials
         .iter()
@@ -152,7 +152,7 @@ fn policy(trials: &[PageTrial], name: &str, place: usize) -> Estimated {
         if it.wants_http3(place) { lead } else { -lead }
     };
     let used = mean(&shown, processor);
-    Estimated {
+    PolicyEstimate {
         policy: name.to_owned(),
         offers_h3: share(trials, |it| it.wants_http3(place)),
         shown: shown.len() as f64 / trials.len() as f64,
@@ -200,7 +200,8 @@ fn hold_out(trials: &[PageTrial], visits: u64) -> (HoldOut, Option<f64>) {
     let told = |offer| held().filter(move |it| it.offer == offer);
     let clients = offers.map(|offer| clients(told(offer)));
     let spread = difference.filter(|_| clients.iter().all(|it| *it >= ENOUGH_CLIENTS));
-    let by_spread = spread.map(|it| visits as f64 * trials_needed(it.standard_error, WANTED));
+    let by_spread =
+        spread.map(|it| visits as f64 * trials_needed(it.standard_error, DETECTABLE_DIFFERENCE));
     let likeliest = trials.iter().map(|it| it.propensity);
     let likeliest = likeliest
         .filter(|it| (0.5..1.0).contains(it))

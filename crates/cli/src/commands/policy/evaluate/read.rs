@@ -1,6 +1,6 @@
 //! Reads selection logs line by line; what is damaged is counted and named.
 
-use crate::hint::mistake;
+use crate::hint::usage_error;
 use crate::printer::Printer;
 use altway_select::SelectionEntry;
 use anyhow::Result;
@@ -116,7 +116,7 @@ pub(super) fn in_order(files: &[PathBuf]) -> Result<Vec<PathBuf>> {
 /// Hands each line with its number to `each`, until it says no.
 fn lines(path: &Path, mut each: impl FnMut(u64, Line) -> bool) -> Result<()> {
     let unreadable = |error| {
-        mistake(
+        usage_error(
             format!("cannot read the log {}: {error}", path.display()),
             "name a file that `altway serve --selection-log FILE` wrote",
         )

@@ -1,6 +1,6 @@
 //! Estimates as a table.
 
-use super::estimate::{Estimated, Estimates, HoldOut, Interval};
+use super::estimate::{Estimates, HoldOut, Interval, PolicyEstimate};
 
 pub(super) fn text(it: &Estimates) -> String {
     let mut text = format!(
@@ -46,7 +46,7 @@ pub(super) fn text(it: &Estimates) -> String {
     text + &super::timing::text(&it.timing)
 }
 
-fn row(it: &Estimated) -> String {
+fn row(it: &PolicyEstimate) -> String {
     let interval = |it: Option<Interval>| it.map_or_else(|| "–".into(), shown);
     let share =
         |share: Option<f64>| share.map_or_else(|| "–".into(), |it| format!("{:.0} %", 100.0 * it));
@@ -116,7 +116,7 @@ fn needed(it: &Estimates) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::policy::evaluate::estimate::Logged;
+    use crate::commands::policy::evaluate::estimate::LoggedPolicy;
 
     fn estimates() -> Estimates {
         let interval = Interval {
@@ -124,7 +124,7 @@ mod tests {
             low: -0.10,
             high: 0.0,
         };
-        let policy = |name: &str, shown| Estimated {
+        let policy = |name: &str, shown| PolicyEstimate {
             policy: name.into(),
             offers_h3: 1.0,
             shown,
@@ -146,7 +146,7 @@ mod tests {
             damaged_lines: 0,
             damaged: Vec::new(),
             dropped_lines: 0,
-            logged: Logged {
+            logged: LoggedPolicy {
                 seconds: 0.25,
                 offers_h3: 0.5,
                 over_h3: 0.4,

@@ -4,7 +4,7 @@ use altway_record::{
     Cell, Client, Congestion as Control, Connection, LinkName, Manifest, OPENER_SIZE, Protocol,
     Rate, Sample, Scenario, ServerName, Topology, transfers,
 };
-use altway_select::fit::Measured;
+use altway_select::fit::MeasuredCell;
 use altway_select::{ClientClass, Congestion, Exchange, Family, Platform};
 use altway_stats::{log_ratios, summarize};
 use std::collections::BTreeMap;
@@ -18,17 +18,17 @@ const FEW: usize = 3;
 /// Cells of all runs.
 #[derive(Debug, Default)]
 pub(super) struct Cells {
-    pub(super) taken: Vec<Taken>,
+    pub(super) taken: Vec<FittedCell>,
     /// Counts of those that were left out, by the reason.
     pub(super) left_out: BTreeMap<&'static str, usize>,
 }
 
 /// A cell that the fit takes.
 #[derive(Debug)]
-pub(super) struct Taken {
+pub(super) struct FittedCell {
     pub(super) run: String,
     pub(super) condition: Cell,
-    pub(super) measured: Measured,
+    pub(super) measured: MeasuredCell,
 }
 
 /// Times in seconds of both protocols, of each block.
@@ -60,7 +60,7 @@ impl Cells {
                 false => Err("of policies, whose clients come back"),
             };
             match measured {
-                Ok(measured) => self.taken.push(Taken {
+                Ok(measured) => self.taken.push(FittedCell {
                     run: run.into(),
                     condition,
                     measured,
@@ -82,12 +82,12 @@ impl Cells {
     }
 
     /// The cells that are fitted.
-    pub(super) fn measured(&self) -> Vec<Measured> {
+    pub(super) fn measured(&self) -> Vec<MeasuredCell> {
         self.taken.iter().map(|cell| cell.measured).collect()
     }
 }
 
-fn measured(scenario: &Scenario, cell: &Cell, times: &Times) -> Result<Measured, &'static str> {
+fn measured(scenario: &Scenario, cell: &Cell, times: &Times) -> Result<MeasuredCell, &'static str> {
     let Rate::Limited(rate) = cell.rate else {
         return Err("without a rate limit");
     };
@@ -110,7 +110,7 @@ fn measured(scenario: &Scenario, cell: &Cell, times: &Times) -> Result<Measured,
     }
     let ratios = log_ratios(&h2, &h3).ok_or(few)?;
     let (difference, error) = median_and_error(&ratios);
-    Ok(Measured {
+    Ok(MeasuredCell {
         class: ClientClass::new(family(cell.client), Platform::Linux),
         rate: rate.as_bps() as f64,
         // A link without delay is no link without time.

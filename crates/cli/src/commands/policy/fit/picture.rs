@@ -2,11 +2,14 @@
 
 use super::cells::Cells;
 use altway_report::figure::{
-    Axis, Datum, Figure, Form, Ink, Key, Mark, Panel, Series, Spacing, Spread, Table,
+    Axis, Datum, Figure, Form, LegendEntry, Mark, MarkColor, Panel, Series, Spacing, Spread, Table,
 };
 use altway_select::fit::{Fit, Residual};
 
-const INKS: [Ink; 2] = [Ink::Step { at: 0, of: 2 }, Ink::Step { at: 1, of: 2 }];
+const COLORS: [MarkColor; 2] = [
+    MarkColor::Step { at: 0, of: 2 },
+    MarkColor::Step { at: 1, of: 2 },
+];
 const NAMES: [&str; 2] = ["fitted", "held out"];
 
 pub(super) fn figure(cells: &Cells, fit: &Fit) -> Figure {
@@ -27,7 +30,7 @@ pub(super) fn figure(cells: &Cells, fit: &Fit) -> Figure {
     );
     let zero = Mark::Rule {
         name: "predicted as measured".into(),
-        ink: Ink::Faint,
+        color: MarkColor::Faint,
         from: (x.range.start, 0.0),
         to: (x.range.end, 0.0),
         dashed: false,
@@ -35,13 +38,13 @@ pub(super) fn figure(cells: &Cells, fit: &Fit) -> Figure {
     let series = points
         .into_iter()
         .zip(NAMES)
-        .zip(INKS)
-        .map(|((points, name), ink)| {
+        .zip(COLORS)
+        .map(|((points, name), color)| {
             Mark::Series(Series {
                 name: name.into(),
                 value: "predicted − measured".into(),
                 interval: String::new(),
-                ink,
+                color,
                 form: Form::Points,
                 spread: Spread::None,
                 aside: 0.0,
@@ -51,13 +54,13 @@ pub(super) fn figure(cells: &Cells, fit: &Fit) -> Figure {
     Figure {
         name: "residuals".into(),
         title: "How far the fitted surface is from what was measured".into(),
-        says: format!("{} cells; left of 0 HTTP/3 is faster.", measured.len()),
-        reading: "Each cell twice: as fitted, and as predicted by a fit to other cells.".into(),
+        caption: format!("{} cells; left of 0 HTTP/3 is faster.", measured.len()),
+        legend_text: "Each cell twice: as fitted, and as predicted by a fit to other cells.".into(),
         legend: NAMES
             .into_iter()
-            .zip(INKS)
-            .map(|(name, ink)| Key {
-                ink,
+            .zip(COLORS)
+            .map(|(name, color)| LegendEntry {
+                color,
                 name: name.into(),
             })
             .collect(),

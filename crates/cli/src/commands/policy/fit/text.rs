@@ -1,6 +1,6 @@
 //! The result of a fit, as tables and as JSON.
 
-use super::cells::{Cells, Taken};
+use super::cells::{Cells, FittedCell};
 use altway_record::Rate;
 use altway_select::fit::{Coefficient, Fit, Residual};
 use altway_select::{Congestion, Surface};
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 const NAMED: usize = 8;
 
 /// ln(1.03): from this difference on its sign counts.
-const MATTERS: f64 = 0.0296;
+const MATERIAL_DIFFERENCE: f64 = 0.0296;
 
 /// The JSON of `--json`, of which the tables are made.
 #[derive(Debug, Serialize)]
@@ -146,7 +146,9 @@ impl Errors {
             .zip(residuals.iter().copied())
             .collect();
         let squares: f64 = both.iter().map(|(_, it)| it.difference.powi(2)).sum();
-        let clear = both.iter().filter(|(measured, _)| measured.abs() > MATTERS);
+        let clear = both
+            .iter()
+            .filter(|(measured, _)| measured.abs() > MATERIAL_DIFFERENCE);
         let right = |(measured, it): &&(f64, Residual)| (measured + it.difference) * measured > 0.0;
         let count = clear.clone().count();
         Self {
@@ -172,7 +174,7 @@ impl Errors {
 
 fn rows(cells: &Cells, fit: &Fit) -> Vec<CellRow> {
     let residuals = fit.residuals.iter().zip(&fit.held_out);
-    let row = |(cell, (residual, held_out)): (&Taken, (&Residual, &Residual))| CellRow {
+    let row = |(cell, (residual, held_out)): (&FittedCell, (&Residual, &Residual))| CellRow {
         run: cell.run.clone(),
         cell: described(cell),
         measured_difference: cell.measured.difference,
@@ -184,7 +186,7 @@ fn rows(cells: &Cells, fit: &Fit) -> Vec<CellRow> {
 }
 
 /// `20mbit, 25ms one way, 1% loss, 1MB, cold, altway-linux`, and congestion control other than CUBIC.
-fn described(cell: &Taken) -> String {
+fn described(cell: &FittedCell) -> String {
     let it = &cell.condition;
     let rate = match it.rate {
         Rate::Limited(rate) => rate.to_string(),

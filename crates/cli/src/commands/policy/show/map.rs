@@ -75,8 +75,9 @@ impl Map {
         let times = |rate: u32, delay: f64| {
             let (rate, rtt) = (f64::from(rate) * 1e6, 2e-3 * delay);
             let loss = conditions.loss.as_f64();
-            let terms = surface.terms(conditions.class, rate, rtt, loss, conditions.congestion);
-            surface.times(&terms, &exchange)
+            let path_properties =
+                surface.path_properties(conditions.class, rate, rtt, loss, conditions.congestion);
+            surface.times(&path_properties, &exchange)
         };
         let row = |delay: f64| RATES.map(|rate| times(rate, delay)).to_vec();
         let cells = DELAYS.map(row).to_vec();

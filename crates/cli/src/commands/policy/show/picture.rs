@@ -2,21 +2,23 @@
 
 use super::map::{DELAYS, Map, RATES, signed};
 use altway_record::Protocol;
-use altway_report::figure::{Axis, Figure, Ink, Key, Mark, Panel, Spacing, Table, Tile, Tiles};
+use altway_report::figure::{
+    Axis, Figure, LegendEntry, Mark, MarkColor, Panel, Spacing, Table, Tile, Tiles,
+};
 
 /// The gain from which on a cell has its full colour, in per cent.
 const LIMIT: f64 = 20.0;
 
 pub(super) fn figure(map: &Map) -> Figure {
-    let key = |protocol: Protocol| Key {
-        ink: Ink::Protocol(protocol),
+    let key = |protocol: Protocol| LegendEntry {
+        color: MarkColor::Protocol(protocol),
         name: format!("{} faster", protocol.name()),
     };
     Figure {
         name: "surface".into(),
         title: "Where HTTP/3 is predicted to be faster".into(),
-        says: map.subject(),
-        reading: "In each cell the predicted gain of HTTP/3 in per cent: how much more time HTTP/2 takes."
+        caption: map.subject(),
+        legend_text: "In each cell the predicted gain of HTTP/3 in per cent: how much more time HTTP/2 takes."
             .into(),
         legend: [Protocol::H2, Protocol::H3].map(key).to_vec(),
         panels: vec![Panel {

@@ -2,7 +2,7 @@
 
 use super::super::surface;
 use altway_select::{ModelKind, ParseModelError, Surface};
-use altway_simulate::{AlwaysH2, AlwaysH3, Clairvoyant, MONTH, Policy, Selected};
+use altway_simulate::{AlwaysH2, AlwaysH3, Clairvoyant, MONTH, Policy, SelectorPolicy};
 use anyhow::Result;
 use std::fmt;
 use std::path::Path;
@@ -36,40 +36,43 @@ impl fmt::Display for Candidate {
 }
 
 /// The beginning of each run of a candidate.
-pub(super) enum Way {
+pub(super) enum PolicySource {
     H2,
     H3,
     Clairvoyant,
-    Selected(ModelKind, Box<Surface>),
+    SelectorPolicy(ModelKind, Box<Surface>),
 }
 
 impl Candidate {
     /// Reads the file that it names.
-    pub(super) fn read(&self) -> Result<Way> {
+    pub(super) fn read(&self) -> Result<PolicySource> {
         let model = match self {
-            Self::Clairvoyant => return Ok(Way::Clairvoyant),
-            Self::Model(ModelKind::FixedH2) => return Ok(Way::H2),
-            Self::Model(ModelKind::FixedH3) => return Ok(Way::H3),
+            Self::Clairvoyant => return Ok(PolicySource::Clairvoyant),
+            Self::Model(ModelKind::FixedH2) => return Ok(PolicySource::H2),
+            Self::Model(ModelKind::FixedH3) => return Ok(PolicySource::H3),
             Self::Model(model) => model,
         };
         let surface = match model.file() {
             Some(file) => surface::read(Path::new(file))?,
             None => Surface::embedded().clone(),
         };
-        Ok(Way::Selected(model.clone(), Box::new(surface)))
+        Ok(PolicySource::SelectorPolicy(
+            model.clone(),
+            Box::new(surface),
+        ))
     }
 }
 
-impl Way {
+impl PolicySource {
     /// The policy, which has not seen anybody.
     pub(super) fn policy(&self, remembered: usize) -> Box<dyn Policy> {
         match self {
             Self::H2 => Box::new(AlwaysH2),
             Self::H3 => Box::new(AlwaysH3 { max_age: MONTH }),
             Self::Clairvoyant => Box::new(Clairvoyant),
-            Self::Selected(model, surface) => {
+            Self::SelectorPolicy(model, surface) => {
                 let surface = Surface::clone(surface);
-                Box::new(Selected::remembering(remembered, model, surface))
+                Box::new(SelectorPolicy::remembering(remembered, model, surface))
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Costs of simulated policies, as a table for each population and as JSON.
 
-use super::People;
+use super::PopulationName;
 use super::candidate::Candidate;
 use altway_simulate::Outcome;
 use serde::Serialize;
@@ -23,12 +23,16 @@ pub(super) struct Row {
 }
 
 impl Row {
-    pub(super) fn new(people: People, policy: &Candidate, outcomes: &[Outcome]) -> Self {
+    pub(super) fn new(
+        population_name: PopulationName,
+        policy: &Candidate,
+        outcomes: &[Outcome],
+    ) -> Self {
         let mean = |of: fn(&Outcome) -> f64| {
             outcomes.iter().map(of).sum::<f64>() / outcomes.len().max(1) as f64
         };
         Self {
-            population: people.to_string(),
+            population: population_name.to_string(),
             policy: policy.to_string(),
             pages: mean(|it| it.pages as f64),
             mean_regret: mean(|it| it.mean),
@@ -109,11 +113,12 @@ mod tests {
             mean: 0.04,
             ..outcome
         };
-        let row = |people| Row::new(people, &Candidate::Clairvoyant, &[outcome, other]);
+        let row =
+            |population_name| Row::new(population_name, &Candidate::Clairvoyant, &[outcome, other]);
         let text = text(&[
-            row(People::MetroWeb),
-            row(People::MetroWeb),
-            row(People::GlobalWeb),
+            row(PopulationName::MetroWeb),
+            row(PopulationName::MetroWeb),
+            row(PopulationName::GlobalWeb),
         ]);
         assert_eq!(text.matches("\npolicy").count(), 2, "{text}");
         assert_eq!(

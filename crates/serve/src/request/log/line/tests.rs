@@ -38,7 +38,7 @@ fn line(head: &LoggedHead) -> Line<'_> {
         bytes: 7,
         duration: Duration::from_nanos(1_000_123_456),
         is_cut: false,
-        told: None,
+        logged_offer: None,
     }
 }
 
@@ -76,7 +76,7 @@ fn json_has_every_word_and_numbers_are_numbers() {
     let head = whole();
     let mut line = line(&head);
     line.is_cut = true;
-    line.told = Some(told());
+    line.logged_offer = Some(logged_offer());
     let text = text(&line, LogFormat::Json);
     assert!(text.ends_with("}\n"), "{text}");
     let said: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -89,9 +89,9 @@ fn json_has_every_word_and_numbers_are_numbers() {
         "status": 200,
         "bytes": 7,
         "offer": "h3",
-        "reason": told().decision.reason.to_string(),
+        "reason": logged_offer().decision.reason.to_string(),
         "class": "firefox-linux",
-        "key": told().key.to_string(),
+        "key": logged_offer().key.to_string(),
         "propensity": 0.025,
         "held": true,
         "duration": 1.000_123,
@@ -103,7 +103,7 @@ fn json_has_every_word_and_numbers_are_numbers() {
     assert_eq!(said, expected);
 }
 
-fn told() -> Told {
+fn logged_offer() -> LoggedOffer {
     let class = "firefox-linux".parse().unwrap();
     let client = Client::new(&Secret::new([1; 16]), Ipv4Addr::LOCALHOST.into(), class);
     let decision = Decision {
@@ -114,7 +114,7 @@ fn told() -> Told {
         held: true,
         prediction: None,
     };
-    Told {
+    LoggedOffer {
         decision,
         key: client.key(),
         class,
@@ -125,12 +125,12 @@ fn told() -> Told {
 fn key_value_says_what_was_decided_for_whom() {
     let head = whole();
     let line = Line {
-        told: Some(told()),
+        logged_offer: Some(logged_offer()),
         ..line(&head)
     };
     let expected = format!(
         " offer=h3 reason=\"fixed by the operator\" class=firefox-linux key={} propensity=0.025 held=1 duration=",
-        told().key
+        logged_offer().key
     );
     let text = text(&line, LogFormat::KeyValue);
     assert!(text.contains(&expected), "{text}");
