@@ -446,10 +446,8 @@ impl Context {
             let failed = failure.downcast_ref::<hyper::Error>();
             let is_late = failed.is_some_and(hyper::Error::is_timeout);
             // What is being answered ends as it is: nothing may look like a part of it.
-            let rejected_head = gate
-                .rejected_head(is_late)
-                .filter(|_| !activity.is_engaged());
-            if let Some((status, incident)) = rejected_head {
+            let rejection = gate.rejection(is_late).filter(|_| !activity.is_engaged());
+            if let Some((status, incident)) = rejection {
                 let response = requests
                     .borrow_mut()
                     .rejected_head(status, incident, Now::read());

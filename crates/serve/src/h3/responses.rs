@@ -325,7 +325,7 @@ impl Responses {
                     context.carrier.leave_content(stream);
                 }
                 AnswerSource::Prepared(prepared) => {
-                    exchanges.send_prepared(stream, &prepared, context)
+                    exchanges.send_prepared(stream, &prepared, context);
                 }
                 AnswerSource::Service => {
                     let head = Arc::unwrap_or_clone(head);
@@ -364,7 +364,7 @@ impl Responses {
     fn go_on(&mut self, key: Key, ready: Ready, endpoint: &mut Endpoint) {
         let has_read = matches!(ready, Ready::Report(_));
         self.with(key.0, endpoint, |it, context| {
-            it.go_on(key.1, ready, context)
+            it.go_on(key.1, ready, context);
         });
         if has_read {
             // There is room for more.
@@ -412,7 +412,7 @@ impl Responses {
     /// The client has given an exchange up.
     fn cancelled(&mut self, (handle, stream): Key, endpoint: &mut Endpoint) {
         self.with(handle, endpoint, |it, context| {
-            it.cancelled(stream, context)
+            it.cancelled(stream, context);
         });
     }
 

@@ -72,7 +72,7 @@ impl Gate {
 
     /// The status that answers a head which is rejected before its end, with what it counts as; `None` where there is no
     /// such head, or where what was said before it has not all left. `is_late`: hyper has waited for it in vain.
-    pub(super) fn rejected_head(&self, is_late: bool) -> Option<(StatusCode, Incident)> {
+    pub(super) fn rejection(&self, is_late: bool) -> Option<(StatusCode, Incident)> {
         let state = self.0.borrow();
         if state.has_unsent {
             return None;
