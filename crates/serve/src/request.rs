@@ -19,6 +19,7 @@ pub(crate) mod handler;
 pub(crate) mod identify;
 pub(crate) mod listener_policy;
 pub(crate) mod log;
+mod offers;
 pub(crate) mod outgoing;
 pub(crate) mod panic_guard;
 pub(crate) mod pending;

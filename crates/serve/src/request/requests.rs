@@ -11,7 +11,7 @@ use crate::metrics::{LatestVisit, OpenConnection, WorkerCounters};
 use crate::request::body::Body;
 use crate::request::check::{RequestHead, check, hints};
 use crate::request::content::Snapshot;
-use crate::request::fields::{CommonFields, Offered};
+use crate::request::fields::CommonFields;
 use crate::request::handler::Peer;
 use crate::request::identify::Identified;
 use crate::request::listener_policy::ListenerPolicy;
@@ -25,7 +25,7 @@ use crate::selection::counters::Counters;
 use crate::selection::load::Load;
 use crate::selection::visit::{Complete, Visit};
 use crate::selection::{HostIndex, Selection, unix_time};
-use altway_select::{AltSvc, Decision, UnixTime};
+use altway_select::{Decision, UnixTime};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body as _;
 use std::cell::{RefCell, RefMut};
@@ -62,9 +62,6 @@ pub(crate) struct Now {
     pub(crate) unix: UnixTime,
 }
 
-/// Bytes of the longest authority that an offer may be told later for: a name of 253 (RFC 1035 section 2.3.4) and a port.
-const MAX_AUTHORITY: usize = 259;
-
 /// The state that a connection's requests share. `I` tells its heads apart.
 pub(crate) struct Requests<I> {
     pub(super) responder: Rc<Responder>,
@@ -76,7 +73,7 @@ pub(crate) struct Requests<I> {
     pub(super) latest: Option<LastPrepared<I>>,
     has_responded: bool,
     /// Authority of the latest request of a client that may be told of HTTP/3 when the connection idles.
-    authority: Option<Box<[u8]>>,
+    pub(super) authority: Option<Box<[u8]>>,
     pub(super) listener_policy: ListenerPolicy,
     /// The certificate that the client has shown in its handshake; `None` in clear text, and where
     /// nobody is asked.
@@ -185,7 +182,7 @@ impl Now {
 }
 
 impl<I> Requests<I> {
-    /// `began`: when the connection was accepted; `listener_policy`: those of its listener.
+    /// `began`: when the connection was accepted; `listener_policy`: that of its listener.
     pub(crate) fn new(
         responder: Rc<Responder>,
         protocol: Protocol,
@@ -385,57 +382,6 @@ impl<I> Requests<I> {
         counters.responded(self.protocol, status, HostIndex::OTHERS, None);
     }
 
-    /// The decision for a response of that size, if it is known; `None` where there is nothing to offer.
-    pub(crate) fn decision(&mut self, size: Option<u64>, now: Now) -> Option<Decision> {
-        let selection = selection(&self.responder, self.listener_policy)?;
-        let load = self.responder.load.share(now.instant);
-        self.visit
-            .decide(selection, size, load, now.instant, now.unix)
-    }
-
-    /// The offer that a decision makes to a client of this listener.
-    pub(crate) fn offered(&self, decision: Option<&Decision>) -> Option<Offered> {
-        let (decision, port) = decision.zip(self.listener_policy.http3)?;
-        let alt_svc = decision.alt_svc;
-        Some(Offered { alt_svc, port })
-    }
-
-    /// Keeps the origin for which an offer may be told later. A head that was not checked does not come here.
-    fn note_authority(&mut self, head: &impl RequestHead) {
-        if self.listener_policy.http3.is_none() || !self.visit.may_tell_later() {
-            return;
-        }
-        let authority = head.authority().filter(|it| it.len() <= MAX_AUTHORITY);
-        if self.authority.as_deref() != authority {
-            self.authority = authority.map(Into::into);
-        }
-    }
-
-    /// The offer that was kept for the time when the connection idles, which it does now: an origin (RFC 6454 section
-    /// 6.2), that of the latest request, and the value of its Alt-Svc field. `None` where nothing was kept, or the
-    /// page has shown that HTTP/2 is faster.
-    pub(crate) fn tell_later(
-        &mut self,
-        now: Now,
-        read: impl FnOnce() -> Option<Counters>,
-    ) -> Option<(String, String)> {
-        let authority = self.authority.take()?;
-        let selection = selection(&self.responder, self.listener_policy)?;
-        let load = self.responder.load.share(now.instant);
-        let decision = self
-            .visit
-            .idle(selection, load, now.instant, now.unix, read);
-        self.count_page();
-        let offered = self.offered(decision.as_ref())?;
-        let AltSvc::Advertise { .. } = offered.alt_svc else {
-            return None;
-        };
-        let value = offered.alt_svc.field_value(offered.port)?;
-        let authority = std::str::from_utf8(&authority).ok()?;
-        let host = authority.strip_suffix(":443").unwrap_or(authority);
-        Some((format!("https://{host}"), value))
-    }
-
     /// Counts bytes of responses' bodies that were handed over to the protocol.
     pub(crate) fn sent(
         &mut self,
@@ -486,7 +432,7 @@ impl<I> Requests<I> {
     }
 
     /// Counts a page that is known as finished, if there is one.
-    fn count_page(&mut self) {
+    pub(super) fn count_page(&mut self) {
         if let Some(page) = self.visit.take_finished() {
             self.responder.counters.loaded(self.protocol, page);
         }
@@ -599,7 +545,10 @@ impl<I> Requests<I> {
 }
 
 /// The knowledge of clients, where those of the listener are offered something.
-fn selection(responder: &Responder, listener_policy: ListenerPolicy) -> Option<&Selection> {
+pub(super) fn selection(
+    responder: &Responder,
+    listener_policy: ListenerPolicy,
+) -> Option<&Selection> {
     let selection = responder.service.selection();
     selection.filter(|_| listener_policy.http3.is_some())
 }
