@@ -112,10 +112,7 @@ enum Knowledge {
     /// What a server has kept.
     Kept(KeptPaths),
     /// No client at all.
-    Nothing {
-        selector: Box<Selector>,
-        secret: Secret,
-    },
+    Nothing { selector: Selector, secret: Secret },
 }
 
 impl Knowledge {
@@ -139,7 +136,7 @@ impl Knowledge {
         let secret = Secret::new([0; 16]);
         let mut config = Config::new(secret, &policy);
         config.congestion = congestion.map(Option::unwrap_or_default);
-        let selector = Box::new(Selector::new(config));
+        let selector = Selector::new(config);
         Ok(Self::Nothing { selector, secret })
     }
 
