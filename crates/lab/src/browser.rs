@@ -36,6 +36,10 @@ pub(crate) const START_LIMIT: Duration = Duration::from_secs(120);
 /// processor time from the page (docs/decisions/0037).
 const STARTUP_SETTLE_TIME: Duration = Duration::from_millis(500);
 
+/// Time that a browser stays on its last page, as whoever reads it does: a server may have something to say to a
+/// connection that idles, which is for the next session.
+const STAY: Duration = Duration::from_secs(1);
+
 /// Time that a browser may take to answer a question on a page that has come.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
@@ -185,6 +189,9 @@ fn load_pages(browser: &mut impl BrowserDriver, load: &PageLoad) -> io::Result<V
     for (url, requests) in load.pages() {
         browser.go(&url, Instant::now() + load.timeout)?;
         reports.push(report(browser, requests)?);
+    }
+    if load.is_returning() {
+        std::thread::sleep(STAY);
     }
     Ok(reports)
 }
