@@ -170,6 +170,12 @@ impl ClientClass {
         self.platform
     }
 
+    /// True if these clients follow an offer within the page, by the very next request, and wait for the new connection.
+    #[must_use]
+    pub const fn moves_within_page(self) -> bool {
+        matches!(self.family, Family::Firefox)
+    }
+
     /// All classes.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..64).filter_map(Self::from_index)

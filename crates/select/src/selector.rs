@@ -454,7 +454,7 @@ impl Subject<'_> {
         moment.can_tell_later
             && !has_offer
             && moment.transport == Transport::Tcp
-            && self.client.class().family() == Family::Firefox
+            && self.client.class().moves_within_page()
     }
 }
 
