@@ -81,7 +81,7 @@ impl Attack {
         self
     }
 
-    /// Has the attack made against a server in clear text, with a bystander to match.
+    /// Makes the attack run against a server in clear text, with a bystander to match.
     pub(crate) const fn in_clear_text(mut self) -> Self {
         self.setup = |_| Setup::with(&["--h2c"]);
         self.bystander = &[Protocol::H1Clear];

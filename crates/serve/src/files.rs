@@ -63,7 +63,7 @@ const SEC_FETCH_MODE: HeaderValue = HeaderValue::from_static("sec-fetch-mode");
 /// The files of a directory as a tower service, to be served beside other routes: for instance as the fallback of an
 /// axum `Router`. Where only files are served, [`Site::files`] is faster.
 ///
-/// It answers GET, HEAD and OPTIONS, with index pages, ranges and conditions (RFC 9110 sections 13 and 14). It reads
+/// The service answers GET, HEAD and OPTIONS, with index pages, ranges and conditions (RFC 9110 sections 13 and 14). It reads
 /// files on the thread that polls it; it lists folders and compresses files on a thread of its own.
 ///
 /// [`Site::files`]: crate::Site::files

@@ -22,7 +22,7 @@ const KEPT_BYTES: usize = 256 << 10;
 /// A queue of whole lines, and the thread that writes them. Clones share it. Lines that wait when the
 /// last clone is dropped are still written while the process lives; see [`drain`](Self::drain).
 ///
-/// It costs a thread, and up to [`LOG_QUEUE_BYTES`] of memory while the writer is slow.
+/// The writer costs a thread, and up to [`LOG_QUEUE_BYTES`] of memory while the writer is slow.
 #[derive(Clone)]
 pub struct LogWriter(Arc<Handle>);
 

@@ -43,7 +43,7 @@ impl ReloadHandle {
         self.show(certificates);
     }
 
-    /// Has handshakes show certificates whose demands on clients hold for requests already.
+    /// Replaces the certificates that handshakes show; their demands on clients hold for requests already.
     fn show(&self, certificates: Certificates) {
         let Some(in_use) = &self.certificates else {
             return;

@@ -195,7 +195,7 @@ impl Connector {
 /// Does `work`, for which there is so much time.
 ///
 /// # Errors
-/// As those of `work`; `TimedOut`: it took longer.
+/// Errors are those of `work`; `TimedOut`: it took longer.
 pub(crate) async fn in_time<T>(
     time: Duration,
     work: impl Future<Output = io::Result<T>>,

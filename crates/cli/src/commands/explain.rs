@@ -107,9 +107,9 @@ impl FromStr for HypotheticalPath {
     }
 }
 
-/// What is known of clients, where this program explains and no server is asked.
+/// Source of an explanation that this program makes, without asking a server.
 enum Knowledge {
-    /// What a server has kept.
+    /// State folder of a server.
     Kept(KeptPaths),
     /// No client at all.
     Nothing { selector: Selector, secret: Secret },
@@ -154,7 +154,7 @@ impl Knowledge {
         }
     }
 
-    /// How old it is, for a terminal.
+    /// Age of what is known, for a terminal.
     fn age(&self) -> String {
         match self {
             Self::Kept(kept) => format!("as of {} s ago", age(kept).as_secs()),

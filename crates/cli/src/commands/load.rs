@@ -24,7 +24,7 @@ const MAX_ROUNDS: i64 = 10_000;
 
 /// Fetch a URL over one protocol, or over several to compare them, and time every request.
 ///
-/// It never falls back to another protocol: a request that was answered over one that was not asked for is an error.
+/// Requests never fall back to another protocol: a request that was answered over one that was not asked for is an error.
 /// A response with any status is an answer; failed connections, time-outs and truncated bodies are errors.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\

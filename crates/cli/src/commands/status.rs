@@ -34,7 +34,7 @@ impl Server {
     /// The server at an address; where there is none, at that of the environment or else at the usual one.
     ///
     /// # Errors
-    /// What the environment has is no address.
+    /// The variable of the environment holds no address.
     pub(super) fn at(address: Option<Address>) -> Result<Self> {
         let admin = match (address, std::env::var(VARIABLE)) {
             (Some(address), _) => address,

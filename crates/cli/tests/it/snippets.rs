@@ -94,7 +94,7 @@ fn serving(dir: &Dir, config: &Block, host: &str) -> Serving {
     serving
 }
 
-/// Has curl go to the server for `host`, which may have a port.
+/// Sends curl to the server for `host`, which may have a port.
 fn curl_finds(dir: &Dir, serving: &Serving, host: &str) {
     let port = serving.port;
     let from = match host.contains(':') {

@@ -1,6 +1,6 @@
 //! Networks that treat UDP otherwise than TCP: what HTTP/2 and HTTP/3 have of them, over real namespaces.
 //!
-//! Where none can be made, the tests say that they are skipped.
+//! Tests say that they are skipped where no namespace can be made.
 
 use crate::common::{Dir, success, text};
 use crate::lab::{between_ends, can_emulate, only_run};

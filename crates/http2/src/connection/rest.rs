@@ -1,6 +1,6 @@
 //! Memory that a connection gives back while it idles.
 //!
-//! What speeds up a busy connection, such as the head of the latest request, memos of field blocks and room in buffers,
+//! State that speeds up a busy connection, such as the head of the latest request, memos of field blocks and room in buffers,
 //! takes more than what an idle one has to remember: its settings, windows and dynamic tables.
 
 use super::{Connection, Turn};
@@ -71,7 +71,7 @@ mod tests {
             }
         }
 
-        /// Has the client ask; gives the head's number, and the length of the response in bytes.
+        /// Sends a request of the client; gives the head's number, and the length of the response in bytes.
         fn exchange(&mut self, path: &str) -> (HeadId, usize) {
             let request = Request::get(format!("https://altway.test{path}"));
             let request = request.header("user-agent", "test").body(()).unwrap();
@@ -177,7 +177,7 @@ mod tests {
     }
 
     impl Connection {
-        /// What is kept of the latest head, and of blocks that were sent.
+        /// Tells if the latest head is kept, and blocks that were sent.
         fn keeps(&self) -> [bool; 2] {
             [self.head.is_kept(), self.encoder.has_memo()]
         }

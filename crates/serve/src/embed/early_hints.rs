@@ -12,7 +12,7 @@ const MAX_HINTS: usize = 8;
 
 /// Sends 103 responses ahead of the response to a request: found in the request's extensions.
 ///
-/// This works over HTTP/2 and HTTP/3. RFC 8297 section 3 warns that clients of HTTP/1.1 may take a 103 for the
+/// Hints go out over HTTP/2 and HTTP/3. RFC 8297 section 3 warns that clients of HTTP/1.1 may take a 103 for the
 /// response: there [`send`](Self::send) fails, and nothing is sent. [`send_interim`](Self::send_interim) is for
 /// interim responses that the client has asked for.
 ///

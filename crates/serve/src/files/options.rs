@@ -54,7 +54,7 @@ pub struct FilesOptions {
     /// change. Requests for ranges, files whose Cache-Control says `no-transform`, and what there is no room or time
     /// for are answered with the file as it is. Default: none.
     ///
-    /// This is safe for files, which are the same for everybody: the attack BREACH reveals secrets in pages that also
+    /// Compression is safe for files, which are the same for everybody: the attack BREACH reveals secrets in pages that also
     /// contain text sent by the attacker, so it concerns dynamic content.
     pub compress: Vec<ContentCoding>,
     /// Fields of responses; of several rules for the same field, the last that matches counts. Default: none.

@@ -44,7 +44,7 @@ pub(crate) struct PendingWork<K> {
 /// Memory of work that is over, a dozen KB each at most.
 pub(crate) type SpareWork<K> = Spares<Box<State<K>>>;
 
-/// What is going on.
+/// Work and uploads of a connection that are in progress.
 pub(crate) struct State<K> {
     waits: Waits<K, Work>,
     uploads: FxHashMap<K, Receiving>,

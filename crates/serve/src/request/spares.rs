@@ -18,7 +18,7 @@ impl<T> Default for Spares<T> {
 }
 
 impl<T> Spares<T> {
-    /// The one that was given last, if there is any: its memory is at hand.
+    /// Returns the one that was given last, if there is any: its memory is in the processor's cache.
     pub(crate) fn take(&self) -> Option<T> {
         self.0.borrow_mut().pop()
     }

@@ -77,7 +77,7 @@ pub(super) struct Relay<S> {
     unflushed: bool,
     /// The client has closed its half.
     received_all: bool,
-    /// This side has ended.
+    /// True if this side has ended.
     sent_all: bool,
     closed: bool,
 }

@@ -74,11 +74,11 @@ pub(crate) struct Place {
 /// The fate of an upload whose name another file has, at its beginning or by the time at which it is whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IfTaken {
-    /// It takes the place of the other.
+    /// The upload takes the place of the other.
     Replaces,
-    /// It is refused: nothing is replaced here.
+    /// Refusal: nothing is replaced here.
     Refused,
-    /// It is refused for the request's `If-None-Match: *`, which forbids to replace what others have stored meanwhile (RFC
+    /// Refusal for the request's `If-None-Match: *`, which forbids to replace what others have stored meanwhile (RFC
     /// 9110 section 13.1.2).
     PreconditionFails,
 }

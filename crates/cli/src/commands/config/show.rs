@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 /// Print the configuration of FILE, or the one that equals options of `altway serve`.
 ///
-/// It prints keys that differ from their defaults, and included sites in place. Paths of options are made absolute,
+/// Keys are printed that differ from their defaults, and included sites in place. Paths of options are made absolute,
 /// so that the file can be anywhere.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {

@@ -38,7 +38,7 @@ pub(super) struct Conditions {
     pin_server: Option<Processors>,
     /// Give the link, COMMAND and the server command a processor of their own each, as far as there are enough.
     ///
-    /// This binds what is started here. Other programs are not moved away, because a partition of the machine's
+    /// The choice binds what is started here. Other programs are not moved away, because a partition of the machine's
     /// processors would outlive a killed altway; the involuntary context switches that are printed at the end show
     /// how often they interfered.
     #[arg(long)]

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 /// Pack a run into one archive, with all that others need to check, repeat and cite it.
 ///
-/// It holds the run folder's files, a README, a data dictionary, schemas, the licence, CITATION.cff, the description
+/// The archive holds the run folder's files, a README, a data dictionary, schemas, the licence, CITATION.cff, the description
 /// of an RO-Crate, and checksums. The same run gives the same bytes.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
