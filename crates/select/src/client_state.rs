@@ -23,6 +23,14 @@ const MAX_RATES: u8 = 7;
 /// A browser opens several connections at once: those within this time of the first are one visit.
 const VISIT: Duration = Duration::from_secs(30);
 
+/// The time from the beginning of a visit in which its rate over TCP is compared with that over QUIC: later it may be another
+/// device behind the address, or another hour of the network.
+const COMPARABLE: Duration = Duration::from_secs(600);
+
+/// A path that carries so many times its rate over QUIC over TCP throttles one of them: a rate is off by a third at most in 19 of
+/// 20 cases, and one that is a lower bound can only be higher.
+const THROTTLED: f64 = 1.6;
+
 /// Number of offers that a new visit followed from which on arrivals below a third say that UDP is blocked.
 const ENOUGH_OFFERS: u8 = 3;
 
@@ -55,6 +63,8 @@ pub(crate) struct ClientState {
     cleared: u8,
     /// The path carries at least so much.
     floor: u8,
+    /// TCP carried so much at least in this visit, or shortly before it.
+    recent_floor: u8,
     rates: [u8; 2],
     /// The rate, and the residuals, were measured under congestion control that goes by the rate.
     by_rate: [bool; 2],
@@ -106,8 +116,11 @@ impl ClientState {
 
     /// A connection begins; `true` if a visit begins with it.
     pub(crate) fn connected(&mut self, transport: Transport, now: UnixTime) -> bool {
-        let since = now.secs32().saturating_sub(self.visit);
-        let visit = self.visit == 0 || u64::from(since) >= VISIT.as_secs();
+        let since = u64::from(now.secs32().saturating_sub(self.visit));
+        let visit = self.visit == 0 || since >= VISIT.as_secs();
+        if since > COMPARABLE.as_secs() {
+            self.recent_floor = 0;
+        }
         if visit {
             self.visit = now.secs32();
         }
@@ -182,6 +195,7 @@ impl ClientState {
             self.add_rate(transport, Rate::AtLeast(ln.exp()));
         }
         self.rates[transport as usize] = 0;
+        self.recent_floor = 0;
         self.set_residuals(transport, Residuals::default());
     }
 
@@ -215,23 +229,37 @@ impl ClientState {
         self.lost = to_u16(lost * share * LOST_UNIT);
     }
 
+    /// Adds a rate over `transport`. One over QUIC that TCP has exceeded by far in the same visit makes that known as the rate
+    /// over TCP: pages are mostly too short to show more than a lower bound of it, and where UDP is throttled the rate over
+    /// QUIC would be taken for the path's.
     pub(crate) fn add_rate(&mut self, transport: Transport, rate: Rate) {
-        match rate {
-            Rate::AtLeast(rate) => self.floor = self.floor.max(to_floor(rate)),
-            Rate::Known(rate) if rate >= 1.0 => {
-                let (mean, count) = (
-                    &mut self.rate[transport as usize],
-                    &mut self.rates[transport as usize],
-                );
-                let before = f64::from((*count).min(MAX_RATES));
-                let ln = (f64::from(*mean) * before + rate.ln()) / (before + 1.0);
-                {
-                    *mean = ln as f32;
+        match (transport, rate) {
+            (_, Rate::AtLeast(rate)) => {
+                let floor = to_floor(rate);
+                self.floor = self.floor.max(floor);
+                if transport == Transport::Tcp {
+                    self.recent_floor = self.recent_floor.max(floor);
                 }
-                *count = (*count).min(MAX_RATES - 1) + 1;
             }
-            Rate::Known(_) => {}
+            (_, Rate::Known(rate)) if rate < 1.0 => {}
+            (Transport::Tcp, Rate::Known(rate)) => self.add_known_rate(transport, rate),
+            (Transport::Quic, Rate::Known(rate)) => {
+                self.add_known_rate(transport, rate);
+                let over_tcp = from_floor(self.recent_floor);
+                if over_tcp > THROTTLED * rate {
+                    self.add_known_rate(Transport::Tcp, over_tcp);
+                }
+            }
         }
+    }
+
+    fn add_known_rate(&mut self, transport: Transport, rate: f64) {
+        let mean = &mut self.rate[transport as usize];
+        let count = &mut self.rates[transport as usize];
+        let before = f64::from((*count).min(MAX_RATES));
+        let ln = (f64::from(*mean) * before + rate.ln()) / (before + 1.0);
+        *mean = ln as f32;
+        *count = (*count).min(MAX_RATES - 1) + 1;
     }
 
     pub(crate) fn add_residual(&mut self, transport: Transport, residual: f64) {
@@ -264,13 +292,14 @@ impl ClientState {
         (count > 0).then(|| (f64::from(self.rate[transport as usize]), f64::from(count)))
     }
 
+    /// The rates over both transports have been measured.
+    pub(crate) fn has_both_rates(&self) -> bool {
+        self.rates.iter().all(|count| *count > 0)
+    }
+
     /// Bit/s that the path carries at least.
     pub(crate) fn floor(&self) -> f64 {
-        if self.floor == 0 {
-            0.0
-        } else {
-            1e6 * (f64::from(self.floor) / 16.0).exp2()
-        }
+        from_floor(self.floor)
     }
 
     /// Seconds of a round trip over `transport`.
@@ -381,6 +410,15 @@ const STABLE_HOURS: u16 = 14 * 24;
 
 fn to_u16(value: f64) -> u16 {
     value.round() as u16
+}
+
+/// Bit/s of [`to_floor`]; 0 of 0.
+fn from_floor(floor: u8) -> f64 {
+    if floor == 0 {
+        0.0
+    } else {
+        1e6 * (f64::from(floor) / 16.0).exp2()
+    }
 }
 
 /// Sixteenths of a power of two of Mbit/s, rounded down, at least 1.

@@ -41,7 +41,8 @@ pub struct Config {
     /// Congestion control over TCP and over QUIC, for connections without one of their own. Default: loss-based for
     /// both.
     pub congestion: [Congestion; 2],
-    /// Visits after which decisions begin to use what was learnt. Default 1,000.
+    /// Visits after which decisions begin to use what was learnt; before, only a client's own rates over both transports.
+    /// Default 1,000.
     pub learn_after: u64,
 }
 

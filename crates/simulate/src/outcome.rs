@@ -13,6 +13,8 @@ pub(crate) struct PageCost {
     pub(crate) client: u32,
     pub(crate) hostile: bool,
     pub(crate) blocked: bool,
+    /// UDP gets less of the path's rate than TCP.
+    pub(crate) throttled: bool,
     pub(crate) time: f64,
     pub(crate) h2: f64,
     pub(crate) h3: f64,
@@ -42,6 +44,7 @@ pub(crate) struct Tally {
     regrets: Vec<f32>,
     honest: (f64, u64),
     late: (f64, u64),
+    throttled: (f64, u64),
     accounts: Vec<ClientTally>,
     time: f64,
     best: f64,
@@ -65,6 +68,8 @@ pub struct Outcome {
     pub honest: f64,
     /// Mean regret in the second half of the days.
     pub late: f64,
+    /// Mean regret on networks that throttle UDP; 0 without one.
+    pub throttled: f64,
     /// Mean regret of the worst 1 % of pages.
     pub worst_pages: f64,
     /// Mean ln(time / time over HTTP/2) of the worst 1 % of clients with three pages or more.
@@ -86,6 +91,7 @@ impl Tally {
             regrets: Vec::new(),
             honest: (0.0, 0),
             late: (0.0, 0),
+            throttled: (0.0, 0),
             accounts: vec![ClientTally::default(); clients],
             time: 0.0,
             best: 0.0,
@@ -110,6 +116,9 @@ impl Tally {
         }
         if paid.day >= self.days / 2 {
             add(&mut self.late, regret);
+        }
+        if paid.throttled {
+            add(&mut self.throttled, regret);
         }
         self.time += paid.time;
         self.best += best;
@@ -158,6 +167,7 @@ impl Tally {
             mean,
             honest: self.honest.0 / self.honest.1.max(1) as f64,
             late: self.late.0 / self.late.1.max(1) as f64,
+            throttled: self.throttled.0 / self.throttled.1.max(1) as f64,
             worst_pages: worst(&mut self.regrets),
             worst_clients: worst(&mut harms),
             against_h2: self.against_h2 / pages,

@@ -126,6 +126,7 @@ impl Simulation {
             client: visit.client,
             hostile: visit.hostile,
             blocked: visit.blocked,
+            throttled: visit.path.udp_rate < visit.path.rate,
             time,
             h2: load.h2,
             h3: load.h3,

@@ -12,6 +12,7 @@ struct Means {
     honest: f64,
     worst_clients: f64,
     worst_pages: f64,
+    throttled: f64,
     processor: f64,
     changes: f64,
 }
@@ -26,6 +27,7 @@ impl Means {
             honest: mean(|it| it.honest),
             worst_clients: mean(|it| it.worst_clients),
             worst_pages: mean(|it| it.worst_pages),
+            throttled: mean(|it| it.throttled),
             processor: mean(|it| it.processor),
             changes: mean(|it| it.changes),
         }
@@ -67,6 +69,7 @@ fn downloads_near_by_cost_less_than_either_protocol_for_all_and_half_the_process
     assert_at_most("worst clients", learned.worst_clients, 0.25);
     assert_at_most("processor", learned.processor, 0.50);
     assert_at_most("worst pages", learned.worst_pages, 0.55 * h3.worst_pages);
+    assert_at_most("throttled UDP", learned.throttled, 0.10 * h3.throttled);
     assert_at_most("changes a week", learned.changes, 2.0);
 }
 
@@ -77,6 +80,7 @@ fn sites_near_by_cost_less_than_with_http3_for_all_and_less_processor_time() {
     assert_at_most("worst clients", learned.worst_clients, 0.35);
     assert_at_most("processor", learned.processor, 0.80);
     assert_at_most("worst pages", learned.worst_pages, 0.65 * h3.worst_pages);
+    assert_at_most("throttled UDP", learned.throttled, 0.35 * h3.throttled);
     assert_at_most("changes a week", learned.changes, 2.0);
 }
 

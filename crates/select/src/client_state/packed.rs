@@ -5,6 +5,9 @@ use super::{ClientState, MAX_RATES, SIZE};
 /// ln of the slowest and the fastest rate that a state may hold: 1 kbit/s and 1 Tbit/s.
 const RATES: (f32, f32) = (6.9, 27.7);
 
+/// Places of the two halves of a rate in the bytes of the counts of rates, above the counts.
+const HALF: u8 = 3;
+
 /// Bit of a count of rates that says that they were measured under congestion control that goes by the rate. The
 /// count itself has three bits.
 const BY_RATE: u8 = 1 << 7;
@@ -18,7 +21,8 @@ impl ClientState {
         to[18..22].copy_from_slice(&[self.decided, self.offered, self.cleared, self.floor]);
         for place in 0..2 {
             let by_rate = if self.by_rate[place] { BY_RATE } else { 0 };
-            to[22 + place] = self.rates[place] & MAX_RATES | by_rate;
+            let half = self.recent_floor >> (4 * place) & 0xf;
+            to[22 + place] = self.rates[place] & MAX_RATES | half << HALF | by_rate;
         }
         to[24..28].copy_from_slice(&self.rate[0].to_le_bytes());
         to[28..32].copy_from_slice(&self.rate[1].to_le_bytes());
@@ -54,6 +58,7 @@ impl ClientState {
             offered: from[19],
             cleared: from[20],
             floor: from[21],
+            recent_floor: from[22] >> HALF & 0xf | (from[23] >> HALF & 0xf) << 4,
             rates: two(22).map(|it| it & MAX_RATES),
             by_rate: two(22).map(|it| it & BY_RATE != 0),
             rate: [rate(24), rate(28)],

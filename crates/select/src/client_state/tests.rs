@@ -135,6 +135,38 @@ fn a_lower_bound_only_rises() {
     );
 }
 
+/// The rate over TCP of a client whose pages over TCP showed `floors` at least, and `later` one over QUIC 5 Mbit/s.
+fn rate_over_tcp(floors: &[f64], later: u64) -> Option<f64> {
+    let mut known = known();
+    known.connected(Tcp, day(0));
+    for floor in floors {
+        known.add_rate(Tcp, Rate::AtLeast(*floor));
+    }
+    let mut bytes = [0; SIZE];
+    known.write(&mut bytes);
+    known = ClientState::read(&bytes);
+    known.connected(Quic, after(day(0), later));
+    known.add_rate(Quic, Rate::Known(5e6));
+    known.rate(Tcp).map(|(ln, _)| ln.exp())
+}
+
+#[test]
+fn a_lower_bound_of_tcp_far_above_the_rate_over_quic_of_the_same_visit_is_its_rate() {
+    let known = rate_over_tcp(&[3e7, 2e6], 600).unwrap();
+    assert!((2.8e7..=3e7).contains(&known), "{known}");
+    assert_eq!(rate_over_tcp(&[3e7], 601), None, "another visit");
+    assert_eq!(rate_over_tcp(&[7e6], 60), None, "not far above");
+    assert_eq!(rate_over_tcp(&[], 60), None);
+}
+
+#[test]
+fn what_quic_showed_at_least_says_nothing_of_tcp() {
+    let mut known = known();
+    known.add_rate(Quic, Rate::AtLeast(3e7));
+    known.add_rate(Quic, Rate::Known(5e6));
+    assert_eq!(known.rate(Tcp), None);
+}
+
 #[test]
 fn a_client_is_forgotten_after_30_days() {
     let known = known();

@@ -1,6 +1,6 @@
 //! The surface over the host's mix, alone or with what is learnt of classes and clients.
 
-use super::{Context, Judgement, Model, OfferMode};
+use super::{ClientState, Context, Judgement, Model, OfferMode};
 use crate::ClientClass;
 use crate::decision::{Offer, Prediction, Reason};
 use crate::limit::{join, separate};
@@ -100,15 +100,17 @@ impl SurfaceModel {
         self.margin + PRICE * if busy.is_nan() { 0.0 } else { busy }
     }
 
-    /// The prediction for a client.
+    /// The prediction for a client. On a server with few visits nothing that was learnt counts but a client's own rates
+    /// once both are measured: they need no prediction that might be wrong, and say at once that UDP is throttled.
     pub(crate) fn predict(&self, context: &Context<'_>) -> Prediction {
         let learns = self.learns && context.learning;
+        let own_rates = learns || self.learns && has_both_rates(context);
         let limit = if learns {
             context.limit
         } else {
             crate::classes::prior(&self.surface, context.class).0
         };
-        let path = path(context, limit, learns);
+        let path = path(context, limit, own_rates);
         let path_properties = path_properties(context, &path);
         let predictor = Predictor::new(&self.surface, &path_properties);
         let (ln2, ln3, slope) = context.mix.times(|exchange| predictor.times(exchange));
@@ -136,6 +138,10 @@ impl SurfaceModel {
             is_measured,
         }
     }
+}
+
+fn has_both_rates(context: &Context<'_>) -> bool {
+    context.known.is_some_and(ClientState::has_both_rates)
 }
 
 /// Standard deviation of a difference, of which that of what is known of the client is `known`.
@@ -187,7 +193,7 @@ pub(crate) fn path(context: &Context<'_>, limit: f64, own: bool) -> Path {
     let over_quic = rate(Transport::Quic);
     let from_quic = || over_quic.map(|(ln, _)| separate(ln.exp(), limit));
     let nearby = || context.neighbours.and_then(|it| it.rate).map(f64::exp);
-    let floor = || context.known.map_or(0.0, super::ClientState::floor);
+    let floor = || context.known.map_or(0.0, ClientState::floor);
     let rate2 = rate(Transport::Tcp)
         .map(|(ln, _)| ln.exp())
         .or_else(from_quic)

@@ -6,6 +6,7 @@ use altway_units::{Bandwidth, DataSize};
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
 
+mod few_visits;
 mod told_later;
 
 /// A Monday.
@@ -338,26 +339,6 @@ fn neighbours_are_a_first_guess_for_who_is_new_and_nothing_for_who_is_known() {
     selector.observe(&new, &host(), &seen(Transport::Tcp, 60, 50), NOW);
     assert!((decide().prediction.unwrap().rates[0] / 50e6 - 1.0).abs() < 0.01);
     assert_eq!(decide().offer, Offer::Http3);
-}
-
-#[test]
-fn nothing_learnt_counts_before_a_thousand_visits() {
-    let selector = with("learned", |config| config.learn_after = 1_000);
-    let client = client("chromium-linux", 1);
-    selector.observe(&client, &host(), &seen(Transport::Tcp, 40, 50), NOW);
-    for _ in 0..20 {
-        selector.observe(&client, &host(), &page(Transport::Quic, 60.0), NOW);
-    }
-    let decide = || selector.preview(&client, &host(), &over(Transport::Quic, NOW));
-    for visit in 0..1_000 {
-        assert_eq!(decide().offer, Offer::Http3, "{visit}");
-        selector.connected(
-            &client,
-            Transport::Quic,
-            NOW + Duration::from_secs(40 * visit),
-        );
-    }
-    assert_eq!(decide().offer, Offer::Http2);
 }
 
 #[test]

@@ -26,7 +26,8 @@ impl Model for Plain {
             true => context.limit,
             false => crate::classes::prior(&self.0.surface, context.class).0,
         };
-        let path = path(context, limit, learns);
+        let own_rates = learns || self.0.learns && has_both_rates(context);
+        let path = path(context, limit, own_rates);
         let path_properties = path_properties(context, &path);
         let (ln2, ln3, slope) = context
             .mix

@@ -17,6 +17,7 @@ pub(super) struct Row {
     ln_time_against_h2: f64,
     ln_time_against_h2_worst_clients: f64,
     mean_regret_worst_pages: f64,
+    mean_regret_throttled: f64,
     h3_share: f64,
     processor_time_against_h3: f64,
     changes_a_week: f64,
@@ -40,6 +41,7 @@ impl Row {
             ln_time_against_h2: mean(|it| it.against_h2),
             ln_time_against_h2_worst_clients: mean(|it| it.worst_clients),
             mean_regret_worst_pages: mean(|it| it.worst_pages),
+            mean_regret_throttled: mean(|it| it.throttled),
             h3_share: mean(|it| it.h3_share),
             processor_time_against_h3: mean(|it| it.processor),
             changes_a_week: mean(|it| it.changes),
@@ -48,27 +50,28 @@ impl Row {
 
     fn text(&self) -> String {
         format!(
-            "{:<24}{:>8.2}{:>8.2}{:>9.2}{:>14.0}{:>14.0}{:>8.0}{:>11.2}\n",
+            "{:<24}{:>8.2}{:>8.2}{:>9.2}{:>14.0}{:>13.0}{:>11.0}{:>8.0}{:>11.2}\n",
             self.policy,
             100.0 * self.mean_regret,
             100.0 * self.regret_of_all_time,
             100.0 * self.ln_time_against_h2,
             100.0 * self.ln_time_against_h2_worst_clients,
             100.0 * self.mean_regret_worst_pages,
+            100.0 * self.mean_regret_throttled,
             100.0 * self.h3_share,
             self.processor_time_against_h3
         )
     }
 }
 
-/// A table for each population: at most 100 columns where policies have short names.
+/// A table for each population: at most 110 columns where policies have short names.
 pub(super) fn text(rows: &[Row]) -> String {
     let tables = rows.chunk_by(|a, b| a.population == b.population);
     let tables: Vec<String> = tables.map(table).collect();
     tables.join("\n")
         + "\nIn per cent: mean regret of a page, and of all time together; time against HTTP/2 for all (ln); the \
-           same of\nthe worst 1 % of clients; regret of the worst 1 % of pages; pages that end over HTTP/3. \
-           Processor time is a\nshare of that with HTTP/3 for all.\n"
+           same of\nthe worst 1 % of clients; regret of the worst 1 % of pages, and on networks that throttle UDP; pages \
+           that end\nover HTTP/3. Processor time is a share of that with HTTP/3 for all.\n"
 }
 
 fn table(rows: &[Row]) -> String {
@@ -77,13 +80,14 @@ fn table(rows: &[Row]) -> String {
         format!("{}, {:.0} pages a seed", row.population, row.pages)
     });
     let head = format!(
-        "{title}\n{:<24}{:>8}{:>8}{:>9}{:>14}{:>14}{:>8}{:>11}\n",
+        "{title}\n{:<24}{:>8}{:>8}{:>9}{:>14}{:>13}{:>11}{:>8}{:>11}\n",
         "policy",
         "regret",
         "of all",
         "against",
         "worst clients",
         "worst pages",
+        "throttled",
         "HTTP/3",
         "processor"
     );
@@ -103,6 +107,7 @@ mod tests {
             honest: 0.02,
             late: 0.02,
             worst_pages: 1.5,
+            throttled: 0.5,
             worst_clients: 0.3,
             against_h2: -0.05,
             h3_share: 0.5,
