@@ -110,9 +110,9 @@ mod varint;
 
 pub use altway_fields::{Priority, Rate};
 pub use altway_quic::{
-    self as quic, Admission, Congestion, ConnectionHandle, ConnectionIds, Datagram, Ecn,
-    EndpointStatistics, Generation, HandshakeCounts, HeldShare, PathStatistics, PeerIdentity, Qlog,
-    QlogWriter, QuicConnection, QuicEndpoint, ResetKey, Retry, ServerId, StreamId, Tokens,
+    self as quic, AckProgress, Admission, Congestion, ConnectionHandle, ConnectionIds, Datagram,
+    Ecn, EndpointStatistics, Generation, HandshakeCounts, HeldShare, PathStatistics, PeerIdentity,
+    Qlog, QlogWriter, QuicConnection, QuicEndpoint, ResetKey, Retry, ServerId, StreamId, Tokens,
     Transmit, Transport, UnknownCongestion, Version, WorkerId, worker_of, worker_perhaps_of,
 };
 pub use code::Code;

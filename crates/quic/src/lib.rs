@@ -115,7 +115,7 @@ pub use error::Error;
 pub use event::{CloseReason, ConnectionHandle, Event, Read};
 pub use identity::PeerIdentity;
 pub use qlog::{Qlog, QlogWriter};
-pub use statistics::{EndpointStatistics, HandshakeCounts, PathStatistics};
+pub use statistics::{AckProgress, EndpointStatistics, HandshakeCounts, PathStatistics};
 pub use stream::{Direction, Role, StreamId};
 pub use token_cache::TokenCache;
 pub use validation::{Retry, Tokens};

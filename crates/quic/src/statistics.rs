@@ -1,7 +1,7 @@
 //! Statistics that a connection keeps of its network path, and an endpoint of its connections.
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// An endpoint's connections at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +36,15 @@ pub struct HandshakeCounts {
     pub refused: u64,
 }
 
+/// A moment of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AckProgress {
+    /// The time at which an acknowledgement came.
+    pub at: Instant,
+    /// [`PathStatistics::bytes_acked`] with it.
+    pub bytes_acked: u64,
+}
+
 /// A connection's path at one moment. Counters run since the connection began, except what is
 /// acknowledged, which starts anew when the peer moves to another network.
 ///
@@ -64,6 +73,10 @@ pub struct PathStatistics {
     pub bytes_received: u64,
     /// Bytes of ack-eliciting packets that the peer has acknowledged on this path.
     pub bytes_acked: u64,
+    /// Progress of `bytes_acked` since there was nothing left to send: the latest moments at which what had been acknowledged since
+    /// then reached 16 KiB, 32 KiB, 64 KiB …, older ones first. The delivery rate after slow start is that from such a
+    /// moment on.
+    pub progress: [Option<AckProgress>; 4],
     /// Congestion events: lost packets, or an acknowledgement of marked ones (ECN). The window is cut once a
     /// round trip at most.
     pub congestion_events: u64,

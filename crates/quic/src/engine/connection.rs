@@ -504,8 +504,8 @@ impl QuicConnection for Connection {
     }
 
     fn path_statistics(&self) -> Option<PathStatistics> {
-        let bytes_acked = meter::bytes_acked(self.engine.congestion_state());
-        if bytes_acked == 0 {
+        let acked = meter::acked(self.engine.congestion_state());
+        if acked.bytes == 0 {
             return None;
         }
         let statistics = self.engine.stats();
@@ -520,7 +520,8 @@ impl QuicConnection for Connection {
             packets_lost: path.lost_packets,
             bytes_sent: statistics.udp_tx.bytes,
             bytes_received: statistics.udp_rx.bytes,
-            bytes_acked,
+            bytes_acked: acked.bytes,
+            progress: acked.progress,
             congestion_events: path.congestion_events,
             handshake: self.handshake,
         })

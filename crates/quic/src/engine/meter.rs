@@ -1,5 +1,5 @@
 //! A congestion controller that counts: wraps another one and keeps what quinn-proto does not tell, how much
-//! was acknowledged.
+//! was acknowledged, and when.
 //!
 //! quinn-proto builds one controller per path, so that the count starts anew when a peer moves.
 
@@ -14,6 +14,7 @@ use crate::Congestion;
 use crate::engine::bbr::BbrFactory;
 use crate::engine::cubic::CubicFactory;
 use crate::initial_window::InitialWindow;
+use crate::statistics::AckProgress;
 
 /// Builds [`MeteredController`]s around the controllers of one algorithm.
 pub(crate) struct MeteredControllerFactory {
@@ -45,25 +46,61 @@ impl ControllerFactory for MeteredControllerFactory {
         let inner = Arc::clone(&self.inner).build(now, current_mtu);
         Box::new(MeteredController {
             inner,
-            bytes_acked: 0,
+            acked: Acked::default(),
         })
     }
 }
 
-/// Bytes of ack-eliciting packets that the peer has acknowledged on the path of this controller, which is one
-/// of ours. A copy of it is taken apart, since quinn-proto shows controllers by a trait that can't be cast down in
+/// What the peer has acknowledged on the path of this controller, which is one of ours. A copy of it is taken apart, since quinn-proto shows controllers by a trait that can't be cast down in
 /// place; meant for now and then.
-pub(crate) fn bytes_acked(controller: &dyn Controller) -> u64 {
+pub(crate) fn acked(controller: &dyn Controller) -> Acked {
     let copy = controller
         .clone_box()
         .into_any()
         .downcast::<MeteredController>();
-    copy.map_or(0, |meter| meter.bytes_acked)
+    copy.map_or_else(|_| Acked::default(), |meter| meter.acked)
+}
+
+/// Bytes of ack-eliciting packets that were acknowledged, and their progress since there was nothing left to send.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Acked {
+    pub(crate) bytes: u64,
+    /// The latest doublings from [`FIRST_PROGRESS`] on, older ones first.
+    pub(crate) progress: [Option<AckProgress>; 4],
+    /// `bytes` when nothing was in flight, and when the next doubling is reached.
+    idle_at: u64,
+    next: u64,
+    is_idle: bool,
+}
+
+/// Bytes after which progress is noted for the first time.
+const FIRST_PROGRESS: u64 = 16 << 10;
+
+impl Acked {
+    fn add(&mut self, bytes: u64, now: Instant) {
+        if self.is_idle || self.next == 0 {
+            *self = Self {
+                bytes: self.bytes,
+                idle_at: self.bytes,
+                next: self.bytes + FIRST_PROGRESS,
+                ..Self::default()
+            };
+        }
+        self.bytes += bytes;
+        if self.bytes >= self.next {
+            self.progress.rotate_left(1);
+            self.progress[3] = Some(AckProgress {
+                at: now,
+                bytes_acked: self.bytes,
+            });
+            self.next = self.bytes + (self.bytes - self.idle_at);
+        }
+    }
 }
 
 struct MeteredController {
     inner: Box<dyn Controller>,
-    bytes_acked: u64,
+    acked: Acked,
 }
 
 impl Controller for MeteredController {
@@ -79,7 +116,7 @@ impl Controller for MeteredController {
         app_limited: bool,
         rtt: &RttEstimator,
     ) {
-        self.bytes_acked += bytes;
+        self.acked.add(bytes, now);
         self.inner.on_ack(now, sent, bytes, app_limited, rtt);
     }
 
@@ -90,6 +127,8 @@ impl Controller for MeteredController {
         app_limited: bool,
         largest_packet_num_acked: Option<u64>,
     ) {
+        // Where everything was lost there is more to send.
+        self.acked.is_idle = in_flight == 0 && app_limited;
         self.inner
             .on_end_acks(now, in_flight, app_limited, largest_packet_num_acked);
     }
@@ -124,7 +163,7 @@ impl Controller for MeteredController {
     fn clone_box(&self) -> Box<dyn Controller> {
         Box::new(MeteredController {
             inner: self.inner.clone_box(),
-            bytes_acked: self.bytes_acked,
+            acked: self.acked,
         })
     }
 
@@ -134,5 +173,37 @@ impl Controller for MeteredController {
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// Kilobytes of each moment of progress, and its millisecond.
+    fn progress(acked: &Acked, start: Instant) -> Vec<(u64, u128)> {
+        let noted = acked.progress.iter().flatten();
+        noted
+            .map(|it| (it.bytes_acked >> 10, (it.at - start).as_millis()))
+            .collect()
+    }
+
+    #[test]
+    fn progress_is_noted_at_doublings_since_nothing_was_in_flight() {
+        let start = Instant::now();
+        let mut acked = Acked::default();
+        for millis in 1..=500 {
+            acked.add(1 << 10, start + Duration::from_millis(millis));
+        }
+        let doublings = [(32, 32), (64, 64), (128, 128), (256, 256)];
+        assert_eq!(progress(&acked, start), doublings);
+        acked.is_idle = true;
+        for millis in 1_001..=1_040 {
+            acked.add(1 << 10, start + Duration::from_millis(millis));
+            acked.is_idle = false;
+        }
+        assert_eq!(progress(&acked, start), [(516, 1_016), (532, 1_032)]);
+        assert_eq!(acked.bytes, 540 << 10);
     }
 }

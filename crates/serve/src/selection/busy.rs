@@ -69,7 +69,10 @@ impl Busy {
             starved,
         } = std::mem::take(self);
         let in_first_quarter = |mark: &&Mark| mark.bytes <= bytes / 4;
-        let mark = marks.iter().rev().flatten().find(in_first_quarter)?;
+        let handed_over = marks.iter().rev().flatten().find(in_first_quarter);
+        let mark = handed_over
+            .copied()
+            .or_else(|| acknowledged(bytes, marks.iter().flatten().next()?, counters))?;
         let time = at.checked_duration_since(mark.at)?;
         let nanos = time.as_nanos().max(1);
         let bits = counters.bits(acked.saturating_sub(mark.acked));
@@ -86,6 +89,18 @@ impl Busy {
         // A mark is made late where much is handed over at once.
         latest.saturating_mul(2).max(FIRST_MARK)
     }
+}
+
+/// A mark in the first quarter of `bytes` by what was acknowledged since `first`: QUIC takes a response of megabytes at once, so
+/// that none was handed over in the course of it.
+fn acknowledged(bytes: u64, first: &Mark, counters: &Counters) -> Option<Mark> {
+    let progress = counters.progress.iter().rev().flatten();
+    let mut marks = progress.filter(|it| it.at >= first.at).map(|it| Mark {
+        bytes: it.bytes_acked.saturating_sub(first.acked),
+        at: it.at,
+        acked: it.bytes_acked,
+    });
+    marks.find(|mark| mark.bytes <= bytes / 4)
 }
 
 #[cfg(test)]
@@ -123,6 +138,41 @@ mod tests {
     #[test]
     fn a_source_that_had_nothing_to_give_is_told_of() {
         assert!(bulk(1_000, 2_000, true).unwrap().app_limited);
+    }
+
+    /// 500 KB that are handed over at once, with what is acknowledged of them: in slow start 100 KB in 100 ms, then 1,000
+    /// bytes a millisecond.
+    #[test]
+    fn what_is_handed_over_at_once_has_a_rate_by_what_is_acknowledged() {
+        let start = Instant::now();
+        let at = |millis| start + Duration::from_millis(millis);
+        let progress = |acked, millis| {
+            Some(altway_http3::AckProgress {
+                at: at(millis),
+                bytes_acked: acked,
+            })
+        };
+        let rate = |progress| {
+            let mut busy = Busy::default();
+            assert!(busy.sent(500_000));
+            busy.mark(at(1_000), 3_000);
+            let counters = Counters {
+                progress,
+                ..told(None, 0, 0)
+            };
+            let bulk = busy.end(at(1_500), 503_000, &counters);
+            bulk.map(|bulk| (bulk.rate.as_bps(), bulk.app_limited))
+        };
+        let course = [
+            progress(35_000, 1_070),
+            progress(68_000, 1_090),
+            progress(134_000, 1_131),
+            progress(265_000, 1_262),
+        ];
+        let expected = (503_000 - 68_000) * 8 * 1_000 / 410;
+        assert_eq!(rate(course), Some((expected, false)));
+        let before = [None, None, progress(1_000, 900), progress(2_000, 990)];
+        assert_eq!(rate(before), None);
     }
 
     #[test]
