@@ -107,6 +107,6 @@ mod tests {
         std::thread::sleep(Duration::from_millis(50));
         let begun = Instant::now();
         drop(spinners);
-        assert!(begun.elapsed() < Duration::from_secs(5));
+        assert!(begun.elapsed() < Duration::from_secs(30));
     }
 }

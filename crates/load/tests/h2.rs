@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 const PAGE: &[u8] = &[b'x'; 10_000];
-const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_millis(60);
 
 /// Behaviour of the server to the requests of a connection, of which the first is number 1.
 #[derive(Clone, Copy)]
@@ -266,7 +266,8 @@ async fn a_slow_body_is_timed_from_its_first_byte_to_its_last() {
     let first_byte = records[0].first_byte_us.unwrap();
     let body = records[0].total_us - first_byte;
     assert!(
-        body >= 4 * PAUSE.as_micros() as u64,
+        // A busy machine may see the first piece late.
+        body >= 2 * PAUSE.as_micros() as u64,
         "{first_byte} + {body} µs"
     );
 }
@@ -275,10 +276,10 @@ async fn a_slow_body_is_timed_from_its_first_byte_to_its_last() {
 async fn a_stalled_body_times_out_and_is_cancelled_without_the_connection() {
     let mut peer = peer(Script::Stall).await;
     let mut options = peer.options.with_streams(count(2)).unwrap();
-    options.timeout = Duration::from_millis(100);
+    options.timeout = Duration::from_secs(1);
     options.stop = requests(4);
     let (records, summary) = run(&options).await;
-    assert_eq!(errors(&records), ["timed out after 100ms"; 4]);
+    assert_eq!(errors(&records), ["timed out after 1s"; 4]);
     for record in &records {
         assert_eq!((record.bytes, record.status), (4_000, Some(200)));
     }

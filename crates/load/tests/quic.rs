@@ -186,7 +186,7 @@ async fn against(script: Script) -> (Options, JoinHandle<()>, Identity) {
     let (server, handle) = Server::start(&identity, script).await;
     let mut options = options("https", Protocol::H3, server);
     options.trust = identity.trust();
-    options.timeout = Duration::from_secs(10);
+    options.timeout = Duration::from_secs(40);
     (options, handle, identity)
 }
 
@@ -260,14 +260,14 @@ async fn a_truncated_body_is_an_error() {
 #[tokio::test]
 async fn a_server_that_never_answers_times_out_every_request() {
     let (mut options, _server, _identity) = against(Script::Silence).await;
-    options.timeout = Duration::from_millis(200);
+    options.timeout = Duration::from_secs(1);
     options.stop = requests(4);
     let (records, summary) = run(&options.with_streams(count(2)).unwrap()).await;
     assert_eq!(records.len(), 4);
     for record in &records {
-        assert_eq!(record.error.as_deref(), Some("timed out after 200ms"));
+        assert_eq!(record.error.as_deref(), Some("timed out after 1s"));
         assert!(
-            (200_000..2_000_000).contains(&record.total_us),
+            (1_000_000..30_000_000).contains(&record.total_us),
             "{record:?}"
         );
     }
@@ -332,14 +332,14 @@ async fn a_silent_address_times_out_and_falls_back_to_nothing() {
 async fn a_timed_open_loop_keeps_its_rate() {
     let (mut options, _server, _identity) = against(Script::Answer).await;
     options.rate = Some(count(100));
-    options.stop = Stop::Time(Duration::from_millis(200));
+    options.stop = Stop::Time(Duration::from_secs(1));
     let (records, summary) = run(&options.with_streams(count(20)).unwrap()).await;
     assert_sound(&records, Protocol::H3, PAGE.len() as u64);
     let mut starts: Vec<_> = records.iter().map(|record| record.start_us).collect();
     starts.sort_unstable();
     let sent = starts.len() as u64;
     assert_eq!(starts, (0..sent).map(|k| k * 10_000).collect::<Vec<_>>());
-    assert_eq!(summary.unwrap().unsent, 20 - sent);
+    assert_eq!(summary.unwrap().unsent, 100 - sent);
 }
 
 /// Gives tickets, and knows none of them.

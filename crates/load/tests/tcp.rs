@@ -205,7 +205,8 @@ async fn requests_are_exactly_n_over_all_connections_and_streams() {
 
 #[tokio::test]
 async fn streams_of_a_connection_run_side_by_side() {
-    let delay = Duration::from_millis(100);
+    // One after the other they would take five seconds.
+    let delay = Duration::from_millis(500);
     let what = Answer {
         delay,
         ..Answer::default()
@@ -327,14 +328,17 @@ async fn a_server_that_never_answers_times_out_every_request() {
     };
     for (protocol, http2) in [(Protocol::H1, false), (Protocol::H2, true)] {
         let mut options = options("http", protocol, clear_text(http2, silent.clone()).await);
-        options.timeout = Duration::from_millis(40);
+        options.timeout = Duration::from_millis(500);
         options.stop = requests(3);
         let (records, summary) = run(&options).await;
         assert_eq!(records.len(), 3);
         for record in &records {
-            assert_eq!(record.error.as_deref(), Some("timed out after 40ms"));
+            assert_eq!(record.error.as_deref(), Some("timed out after 500ms"));
             assert_eq!((record.first_byte_us, record.status), (None, None));
-            assert!((40_000..400_000).contains(&record.total_us), "{record:?}");
+            assert!(
+                (500_000..30_000_000).contains(&record.total_us),
+                "{record:?}"
+            );
         }
         let connections = if http2 { 1 } else { 3 };
         assert_eq!(summary.unwrap().connections, connections);
@@ -411,14 +415,14 @@ async fn a_server_that_vanishes_ends_the_run_with_what_was_measured() {
 #[tokio::test]
 async fn a_timed_run_starts_nothing_after_its_end_and_awaits_the_rest() {
     let what = Answer {
-        delay: Duration::from_millis(30),
+        delay: Duration::from_millis(300),
         ..Answer::default()
     };
     let mut options = options("http", Protocol::H1, clear_text(false, what).await);
-    options.stop = Stop::Time(Duration::from_millis(100));
+    options.stop = Stop::Time(Duration::from_secs(1));
     let (records, summary) = run(&options).await;
     assert_sound(&records, Protocol::H1, PAGE.len() as u64);
-    assert!(records.iter().all(|record| record.start_us < 100_000));
+    assert!(records.iter().all(|record| record.start_us < 1_000_000));
     assert!((1..=4).contains(&records.len()), "{}", records.len());
     let last = records.last().unwrap();
     assert_eq!(summary.unwrap().wall_us, last.start_us + last.total_us);
@@ -448,8 +452,8 @@ async fn an_open_loop_over_its_capacity_says_what_it_left_out() {
         ..Answer::default()
     };
     let mut options = options("http", Protocol::H1, clear_text(false, what).await);
-    options.rate = Some(count(1_000));
-    options.stop = Stop::Time(Duration::from_millis(100));
+    options.rate = Some(count(100));
+    options.stop = Stop::Time(Duration::from_secs(1));
     let (records, summary) = run(&options).await;
     assert_eq!(summary.unwrap().unsent, 100 - records.len() as u64);
 }

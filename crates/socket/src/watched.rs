@@ -103,7 +103,7 @@ mod tests {
     use std::time::Duration;
     use tokio::time::timeout;
 
-    const SOON: Duration = Duration::from_secs(5);
+    const SOON: Duration = Duration::from_secs(30);
 
     /// Bound to loopback; connected it isn't.
     fn watched() -> (Udp<WatchedUdp>, std::net::SocketAddr) {

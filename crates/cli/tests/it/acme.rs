@@ -1,6 +1,6 @@
 //! Certificates by ACME against pebble, which rejects nonces, takes its time and forgets accounts.
 
-use crate::common::{Dir, Serving, eventually, installed, provided, refusal, success};
+use crate::common::{Dir, Serving, eventually, free_port, installed, provided, refusal, success};
 use rustix::process::Signal;
 use std::fs;
 use std::io::{Read, Write};
@@ -14,12 +14,6 @@ use std::time::{Duration, Instant};
 /// The time in which an authority has decided. On a machine at full load its look at the challenge may time out, and a name
 /// that was refused is tried again after 72 s at the latest.
 const AUTHORITY: Duration = Duration::from_secs(120);
-
-/// A port of the loopback that nobody listens at.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
-}
 
 /// Answers every question for a name with 127.0.0.1, over TCP as pebble asks. Ends with the process.
 fn name_server() -> u16 {
@@ -179,14 +173,14 @@ impl Place {
         let url = format!("https://127.0.0.1:{}/roots/0", self.management);
         let mut curl = Command::new("curl");
         let _ = curl
-            .args(["-sk", "-m", "5", "-o"])
+            .args(["-sk", "-m", "20", "-o"])
             .arg(&root)
             .arg(url)
             .status();
         let port = self.https;
         let mut curl = Command::new("curl");
         let output = curl
-            .args(["-s", "-m", "5", "--cacert"])
+            .args(["-s", "-m", "20", "--cacert"])
             .arg(root)
             .args(["--resolve", &format!("{name}:{port}:127.0.0.1")])
             .arg(format!("https://{name}:{port}/"))

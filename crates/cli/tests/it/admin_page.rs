@@ -2,11 +2,10 @@
 //!
 //! With `ALTWAY_TEST_SCREENSHOTS=FOLDER` pictures of it are left there, for people to look at.
 
-use crate::common::{Dir, Serving, eventually, installed, success};
+use crate::common::{Dir, Serving, eventually, free_port, installed, success};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -166,12 +165,6 @@ fn brightness(colour: &Value) -> f64 {
     let inner = text.trim_start_matches("rgb(").trim_end_matches(')');
     let parts = inner.split(", ").map(|part| part.parse::<f64>().unwrap());
     parts.sum::<f64>() / 3.0 / 255.0
-}
-
-/// A port that is free now.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    listener.local_addr().unwrap().port()
 }
 
 #[test]

@@ -5,8 +5,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -116,11 +118,16 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Waits, ten seconds at most, until `what` is so.
+/// Time after which a test takes what it waits for as not coming: long, because a machine at full load takes long and
+/// only a test that fails waits for it, but below a server's usual time-out of a silent connection, a minute.
+pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(50);
+
+/// Waits, [`TIME_LIMIT`] at most, until `what` is so.
 pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + TIME_LIMIT;
     while !is_so() {
-        assert!(Instant::now() < deadline, "not within 10 s: {what}");
+        let in_time = Instant::now() < deadline;
+        assert!(in_time, "not within {TIME_LIMIT:?}: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -225,6 +232,25 @@ impl Drop for Serving {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// A port of the loopback that is free over TCP and UDP, for a server that can't pick one and tell. It stays so until it
+/// is bound: the kernel gives nobody one below its range of ephemeral ports, and no two callers get the same.
+pub(crate) fn free_port() -> u16 {
+    const PORTS: std::ops::Range<u32> = 12_000..32_000;
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let own = std::process::id().wrapping_mul(101);
+    loop {
+        let next =
+            own.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % (PORTS.end - PORTS.start);
+        let address = (
+            Ipv4Addr::LOCALHOST,
+            u16::try_from(PORTS.start + next).unwrap(),
+        );
+        if TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok() {
+            return address.1;
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod engine;
 
-use crate::common::{Dir, Serving, installed, provided, success, text};
+use crate::common::{Dir, Serving, TIME_LIMIT, installed, provided, success, text};
 use engine::{Compose, Engine, SITES, project};
 use std::fs;
 use std::process::{Command, Output};
@@ -282,7 +282,7 @@ fn compose_mounts_the_configuration_and_the_site_and_publishes_the_port_of_both_
 
 /// Runs a command that asks a server which has just been started, again until it succeeds.
 fn once_it_listens(command: &mut Command) {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + TIME_LIMIT;
     loop {
         let (status, said) = outcome(command);
         if status == Some(0) {

@@ -122,10 +122,10 @@ fn a_running_link_is_shown_changed_and_reset_by_one_command_each() {
     assert!(reset.contains("up:      not shaped\n"), "{reset}");
     assert!(reset.contains("down:    not shaped\n"), "{reset}");
     let shown = json(&mut altway(&dir, ["emulate", "show"]));
-    assert_eq!(
-        (&shown["up"], &shown["invalid"]),
-        (&reset_settings(), &Value::Null)
-    );
+    assert_eq!(shown["up"], reset_settings());
+    // Late it may be, if the machine is busy.
+    let invalid = shown["invalid"].as_str();
+    assert!(invalid.is_none_or(|it| it.contains("late")), "{shown}");
 }
 
 fn reset_settings() -> Value {
@@ -241,23 +241,21 @@ fn a_command_behind_a_link_changes_its_own() {
 fn a_path_turns_bad_at_the_time_that_was_set() {
     let Some(dir) = prepare() else { return };
     let altway_path = env!("CARGO_BIN_EXE_altway");
+    let show = format!("{altway_path} emulate show");
     let line = format!(
-        "{altway_path} emulate show; sleep 0.6; {altway_path} emulate show --json | tr -d '\\n '"
+        "{show}; until {show} | grep -q 'up: .*delay 100ms'; do sleep 0.1; done; {show} --json | tr -d '\\n '"
     );
-    let mut emulate = altway(&dir, ["emulate", "--server", "sleep 60", "--at", "500ms"]);
-    emulate.args([
-        "loss 5%, delay 100ms",
-        "--at",
-        "1h",
-        "loss 0%",
-        "--",
-        "sh",
-        "-c",
-        &line,
-    ]);
-    let shown = success(&mut emulate);
-    assert!(shown.contains("to come: in 0."), "{shown}");
-    assert!(shown.contains(" s: loss 5%, delay 100ms\n"), "{shown}");
+    let turns = |seconds: &&str| {
+        let mut emulate = altway(&dir, ["emulate", "--server", "sleep 60", "--at", seconds]);
+        emulate.args(["loss 5%, delay 100ms", "--at", "1h", "loss 0%"]);
+        success(emulate.args(["--", "sh", "-c", &line]))
+    };
+    // A busy machine may not have looked before the path turns: then it turns later.
+    let mut all = ["500ms", "4s", "20s"].iter().map(|it| (*it, turns(it)));
+    let before = |(_, shown): &(_, String)| shown.contains(" s: loss 5%, delay 100ms\n");
+    let (time, shown) = all.find(before).expect("it was seen before its turn");
+    let soon = time != "500ms" || shown.contains("to come: in 0.");
+    assert!(soon && shown.contains("to come: in "), "{shown}");
     assert!(
         shown.contains(r#""delay":"100ms""#) && shown.contains(r#""loss":"5%""#),
         "{shown}"
@@ -276,7 +274,7 @@ fn packets_are_logged_for_wireshark() {
         ["emulate", "--server", "sleep 60", "--pcap", "log.pcapng"],
     );
     // Nobody listens there, so each datagram brings an ICMP message back.
-    let talk = "for i in 1 2 3; do echo $i >/dev/udp/$ALTWAY_SERVER/9; sleep 0.2; done";
+    let talk = "for i in 1 2 3; do echo $i >/dev/udp/$ALTWAY_SERVER/9; sleep 0.4; done";
     emulate.args(["--json", "--", "bash", "-c", talk]);
     let output = emulate.output().unwrap();
     let told = counted(&output);

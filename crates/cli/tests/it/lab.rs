@@ -2,7 +2,7 @@
 //!
 //! Without the right to make namespaces each test says that it is skipped.
 
-use crate::common::{Dir, refusal, skipped, success, text};
+use crate::common::{Dir, TIME_LIMIT, refusal, skipped, success, text};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -17,16 +17,19 @@ size = \"100KB\"
 pairs = 2
 ";
 
-/// A server at the link's far end, and what is run at the near one once it listens.
+/// An altway that serves at the link's far end, and what is run at the near one once it listens, as it says itself.
 pub(crate) fn between_ends<'a>(
     emulate: &'a mut Command,
     server: &str,
     script: &str,
 ) -> &'a mut Command {
-    // On a machine that runs all tests at once a server takes more than the half second it is given.
-    emulate
-        .args(["--server", server, "--server-wait", "2s", "--", "sh", "-c"])
-        .arg(script)
+    let folder = emulate.get_current_dir().unwrap();
+    let _ = fs::remove_file(folder.join("listening"));
+    let server = format!("{server} --json > listening");
+    // One that does not begin is the script's to tell of.
+    let wait = "n=0; until [ -s listening ] || [ $n = 600 ]; do n=$((n + 1)); sleep 0.1; done";
+    emulate.args(["--server", &server, "--server-wait", "0ms"]);
+    emulate.args(["--", "sh", "-c", &format!("{wait}; {script}")])
 }
 
 /// Returns whether this machine lets us make the namespaces; asked with the smallest real use.
@@ -119,19 +122,14 @@ fn emulate_delays_both_directions_and_passes_the_exit_code_on() {
         ["connect_us", "total_us"].map(|time| request[time].as_u64().unwrap())
     };
     // One round trip, and two. Other programs may make the ends wait.
-    let times = [(); 3].map(|()| measure());
-    assert!(
-        times
-            .iter()
-            .all(|[connect, total]| *connect >= 80_000 && *total >= 160_000),
-        "{times:?}"
-    );
-    assert!(
-        times
-            .iter()
-            .any(|[connect, total]| *connect < 95_000 && *total < 190_000),
-        "{times:?}"
-    );
+    let mut times = Vec::new();
+    let is_right = (0..10).any(|_| {
+        let [connect, total] = measure();
+        times.push([connect, total]);
+        assert!(connect >= 80_000 && total >= 160_000, "{times:?}");
+        connect < 95_000 && total < 190_000
+    });
+    assert!(is_right, "{times:?}");
 
     let status = dir
         .altway(["emulate", "--server", "sleep 5", "--", "sh", "-c", "exit 7"])
@@ -195,7 +193,7 @@ fn a_killed_run_is_resumed_without_a_row_lost_or_doubled() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + TIME_LIMIT;
     let samples = || {
         let runs = fs::read_dir(dir.path().join("runs")).ok()?;
         fs::read_to_string(runs.flatten().next()?.path().join("samples.csv")).ok()
@@ -232,8 +230,7 @@ fn ctrl_c_ends_the_run_at_once_and_names_the_way_on() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let begun = Instant::now();
-    let deadline = begun + Duration::from_secs(20);
+    let deadline = Instant::now() + TIME_LIMIT;
     while fs::read_dir(dir.path().join("runs")).map_or(0, Iterator::count) == 0 {
         assert!(Instant::now() < deadline, "the run did not begin");
         std::thread::sleep(Duration::from_millis(5));

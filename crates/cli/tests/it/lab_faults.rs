@@ -37,7 +37,6 @@ impl Running {
         let piped = command.stdout(Stdio::null()).stderr(Stdio::piped());
         let lab = piped.spawn().unwrap();
         let mut client = None;
-        // One that first looks whether the server answers is gone by then.
         eventually("a transfer is under way", || {
             client = child_of(&lab, "load");
             std::thread::sleep(SOON);
@@ -83,7 +82,7 @@ impl Drop for Running {
     }
 }
 
-/// A process that the lab started with this command of altway's.
+/// A process of a transfer, which the lab started with this command of altway's.
 fn child_of(lab: &Child, command: &str) -> Option<Pid> {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let found = processes.into_iter().find(|process| {
@@ -92,7 +91,10 @@ fn child_of(lab: &Child, command: &str) -> Option<Pid> {
             .file_name()
             .to_str()
             .and_then(|pid| pid.parse().ok());
-        read("cmdline").split('\0').nth(1) == Some(command)
+        let line = read("cmdline");
+        // One that looks whether the server answers has a second for it.
+        line.split('\0').nth(1) == Some(command)
+            && !line.contains("--timeout\x001s\x00")
             && pid.is_some_and(|pid| descends_from(pid, lab.id()))
     })?;
     Pid::from_raw(found.file_name().to_str()?.parse().ok()?)

@@ -1,7 +1,7 @@
 //! Links of plans in words, links that change, and transfers side by side: on real namespaces, as a
 //! person would use them.
 
-use crate::common::{Dir, refusal, success};
+use crate::common::{Dir, TIME_LIMIT, refusal, success};
 use crate::lab::can_emulate;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -117,7 +117,7 @@ fn a_run_side_by_side_that_is_killed_goes_on_without_a_row_lost_or_doubled() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + TIME_LIMIT;
     let samples = || {
         let run = fs::read_dir(dir.path().join("runs"))
             .ok()?

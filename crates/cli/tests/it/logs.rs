@@ -11,8 +11,8 @@ use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The time that a process has beyond its grace, and a slow machine beyond that.
-const AFTER_GRACE: Duration = Duration::from_secs(8);
+/// The time that a process has beyond its grace, and a slow machine beyond that: below a silent connection's time-out.
+const AFTER_GRACE: Duration = Duration::from_secs(30);
 
 /// A pipe with no room for another line.
 fn full_pipe() -> (PipeReader, PipeWriter) {

@@ -1,7 +1,6 @@
 //! `examples/origins/behind`: an application with a proxy in front of it as one command, as the lab starts it.
 
-use crate::common::{Dir, eventually, installed, success, text};
-use crate::peers::free_port;
+use crate::common::{Dir, eventually, free_port, installed, success, text};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs;
 use std::net::{Ipv4Addr, TcpStream};

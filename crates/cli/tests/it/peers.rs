@@ -1,8 +1,8 @@
 //! HTTP/2 servers that we did not write, each in the foreground, in a test's folder and on a port
 //! of the loopback; ended with the value that started them.
 
-use crate::common::{Dir, eventually, installed};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use crate::common::{Dir, eventually, free_port, installed};
+use std::net::{Ipv4Addr, TcpStream};
 use std::process::{Child, Command, Stdio};
 
 /// A server that serves `DIR/site` with altway's own certificate, or in clear text.
@@ -86,12 +86,6 @@ fn start(mut command: Command, name: &str, dir: &Dir, port: u16, tls: bool) -> O
         TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok()
     });
     Some(peer)
-}
-
-/// A port that was free a moment ago: not every server can pick one and tell.
-pub(crate) fn free_port() -> u16 {
-    let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    socket.local_addr().unwrap().port()
 }
 
 fn is_root() -> bool {

@@ -1,10 +1,9 @@
 //! Messages to a service manager over the socket that it names, and the unit that ships for it.
 
-use crate::common::{Dir, Serving, installed, success};
+use crate::common::{Dir, Serving, TIME_LIMIT, installed, success};
 use rustix::process::Signal;
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
-use std::time::Duration;
 
 const UNIT: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -17,15 +16,17 @@ struct Manager(UnixDatagram);
 impl Manager {
     fn bind(dir: &Dir) -> Self {
         let socket = UnixDatagram::bind(dir.path().join("notify")).unwrap();
-        let limit = Duration::from_secs(10);
-        socket.set_read_timeout(Some(limit)).unwrap();
+        socket.set_read_timeout(Some(TIME_LIMIT)).unwrap();
         Self(socket)
     }
 
     /// The lines of the next message.
     fn told(&self) -> Vec<String> {
         let mut message = [0; 4096];
-        let length = self.0.recv(&mut message).expect("a message within 10 s");
+        let length = self
+            .0
+            .recv(&mut message)
+            .expect("a message within the time limit");
         let text = std::str::from_utf8(&message[..length]).unwrap();
         text.lines().map(str::to_owned).collect()
     }

@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -49,12 +49,15 @@ fn who(serving: &Serving) -> String {
     name.unwrap_or_else(|| panic!("{response}")).into()
 }
 
-/// A download that takes some four seconds.
+/// A download that has begun, and takes some four seconds.
 fn slow_download(dir: &Dir, serving: &Serving, ca: &str, flag: &str, to: &str) -> Child {
     let mut curl = Command::new("curl");
-    curl.args(["-sS", "--cacert", ca, "--limit-rate", "3M", flag, "-o", to]);
+    curl.args(["-sSN", "--cacert", ca, "--limit-rate", "3M", flag, "-o", to]);
     curl.arg(serving.url("/large")).current_dir(dir.path());
-    curl.stdout(Stdio::null()).spawn().unwrap()
+    let curl = curl.stdout(Stdio::null()).spawn().unwrap();
+    let has_begun = || fs::metadata(dir.path().join(to)).is_ok_and(|file| file.len() > 0);
+    eventually("the download has begun", has_begun);
+    curl
 }
 
 fn check_download(dir: &Dir, mut curl: Child, to: &str, expected: &[u8]) {
@@ -62,24 +65,30 @@ fn check_download(dir: &Dir, mut curl: Child, to: &str, expected: &[u8]) {
     assert!(fs::read(dir.path().join(to)).unwrap() == expected, "{to}");
 }
 
-/// A new client again and again until it is told to end; how many there were.
+/// A new client again and again until it is told to end, and how many there were.
+struct Clients {
+    count: Arc<AtomicUsize>,
+    thread: JoinHandle<()>,
+}
+
 fn load_again_and_again(
     dir: &Arc<Dir>,
     url: &str,
     protocol: &'static str,
     ca: &str,
     end: &Arc<AtomicBool>,
-) -> JoinHandle<usize> {
+) -> Clients {
     let (dir, end) = (Arc::clone(dir), Arc::clone(end));
     let (url, ca) = (url.to_owned(), ca.to_owned());
-    thread::spawn(move || {
-        let mut clients = 0;
+    let count = Arc::<AtomicUsize>::default();
+    let counted = Arc::clone(&count);
+    let thread = thread::spawn(move || {
         while !end.load(Ordering::Relaxed) {
             success(&mut dir.altway(["load", &url, "--protocol", protocol, "--ca", &ca]));
-            clients += 1;
+            counted.fetch_add(1, Ordering::Relaxed);
         }
-        clients
-    })
+    });
+    Clients { count, thread }
 }
 
 #[test]
@@ -96,11 +105,9 @@ fn a_server_is_replaced_twice_and_nobody_notices() {
         ["h1", "h2", "h3"].map(|protocol| load_again_and_again(&dir, &url, protocol, &ca, &end));
     let over_h1 = slow_download(&dir, &first, &ca, "--http1.1", "h1");
     let over_h2 = slow_download(&dir, &first, &ca, "--http2", "h2");
-    thread::sleep(Duration::from_millis(500));
     let second = next(&dir, port, "second", &[]);
     assert_eq!(second.predecessor, Some(first.process()));
     let again = slow_download(&dir, &second, &ca, "--http2", "again");
-    thread::sleep(Duration::from_millis(500));
     let third = next(&dir, port, "third", &[]);
     assert_eq!(third.predecessor, Some(second.process()));
 
@@ -109,9 +116,13 @@ fn a_server_is_replaced_twice_and_nobody_notices() {
     check_download(&dir, again, "again", &large("second"));
     assert_eq!(first.wait(), Some(0));
     assert_eq!(second.wait(), Some(0));
+    eventually("clients of each protocol came", || {
+        let many = |it: &Clients| it.count.load(Ordering::Relaxed) > 3;
+        clients.iter().all(|it| many(it) || it.thread.is_finished())
+    });
     end.store(true, Ordering::Relaxed);
     for clients in clients {
-        assert!(clients.join().unwrap() > 3);
+        clients.thread.join().unwrap();
     }
     assert_eq!(third.terminate(), Some(0));
 }

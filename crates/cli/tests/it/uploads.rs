@@ -33,7 +33,7 @@ fn curl(arguments: &[&str]) -> Command {
     curl.args([
         "-sSk",
         "-m",
-        "30",
+        "50",
         "-w",
         "%{http_code} %{http_version}",
         "-o",

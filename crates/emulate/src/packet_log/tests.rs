@@ -175,7 +175,7 @@ fn what_is_old_is_handed_over_before_the_chunk_is_full() {
     assert_eq!(recorder.flush_due(), Some(due));
     recorder.flush(due);
     assert_eq!(recorder.flush_due(), None);
-    for _ in 0..500 {
+    for _ in 0..5_000 {
         if read(&path).len() == 4 {
             return;
         }

@@ -6,6 +6,7 @@ use altway_link::{Config, Direction, Queue, seed_for};
 use altway_units::{Bandwidth, DataSize, Ratio, Timestamp};
 use std::io::{BufRead, BufReader, Read};
 use std::net::IpAddr;
+use std::ops::Range;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdout};
 use std::sync::Mutex;
@@ -168,10 +169,29 @@ pub(crate) fn report(link: &Emulation) -> LinkReport {
     link.report().expect("the link runs")
 }
 
+/// Time after which a test takes what it waits for as not coming: long, because a machine at full load takes long, and
+/// only a test that fails waits for it.
+pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(60);
+
+/// Asserts that what is measured is `right` in one of ten tries. Programs at the ends, and the link itself, wait for a
+/// processor now and then, and packets are late then; what is wrong with a link is so each time.
+pub(crate) fn comes_out_in(right: Range<u64>, measure: impl Fn() -> u64) {
+    let mut measured = Vec::new();
+    let is_right = (0..TRIES).any(|_| {
+        let value = measure();
+        measured.push(value);
+        right.contains(&value)
+    });
+    assert!(is_right, "not in {right:?}: {measured:?}");
+}
+
+/// Tries of a measurement that other programs may disturb.
+pub(crate) const TRIES: usize = 10;
+
 pub(crate) fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
-    let patience = Instant::now() + Duration::from_secs(10);
+    let give_up = Instant::now() + TIME_LIMIT;
     while !condition() {
-        assert!(Instant::now() < patience, "waited too long for {what}");
+        assert!(Instant::now() < give_up, "waited too long for {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -209,8 +229,7 @@ pub(crate) fn flood(link: &Emulation, count: u64, gap_us: u64) -> (u64, Vec<u64>
 
 fn a_round_trip_takes_the_delay_of_both_directions() {
     let link = start_with(delayed(25), delayed(25));
-    let least = ping(&link, 20);
-    assert!((50_000..60_000).contains(&least), "{least} µs");
+    comes_out_in(50_000..60_000, || ping(&link, 20));
     let report = report(&link);
     assert_eq!(report.hidden_drops, 0);
     // Without real-time priority, how late depends on what else runs on the machine.
@@ -237,7 +256,7 @@ fn the_rate_is_kept_within_one_per_cent() {
     };
     // Where other programs make the receiver wait, its clock readings are wrong now and then; a
     // wrong rate would be wrong each time.
-    assert!((0..3).any(|_| (19.8..=20.2).contains(&measure())));
+    assert!((0..TRIES).any(|_| (19.8..=20.2).contains(&measure())));
 }
 
 fn tcp_fills_the_link() {
@@ -255,7 +274,7 @@ fn tcp_fills_the_link() {
         right
     };
     // Other programs may make the ends wait.
-    assert!((0..3).any(|_| measure()));
+    assert!((0..TRIES).any(|_| measure()));
     assert_eq!(report(&link).hidden_drops, 0);
 }
 
@@ -279,26 +298,31 @@ fn the_same_seed_loses_the_packets_that_the_model_says() {
 
 fn a_full_queue_drops_the_tail() {
     let queue = Queue::Bytes(DataSize::from_bytes(15_000));
-    let link = start_with(
-        Config {
-            queue,
-            ..limited(1)
-        },
-        Config::default(),
-    );
-    let (_, arrived) = flood(&link, 20, 0);
-    // Some may have left the queue while the others came.
-    assert!((10..=13).contains(&arrived.len()), "{arrived:?}");
-    let report = report(&link);
-    assert_eq!(report.up.packets_queue_dropped + report.up.packets_out, 20);
-    assert_eq!(report.up.bytes_backlog_max, 15_000);
-    assert_eq!(report.hidden_drops, 0);
+    let shaped = || Config {
+        queue,
+        ..limited(1)
+    };
+    let link = start_with(shaped(), Config::default());
+    // Some may have left the queue while the others came; more if the sender was made to wait.
+    comes_out_in(10..14, || {
+        link.restart(shaped(), Config::default(), 1)
+            .expect("the link runs");
+        let (_, arrived) = flood(&link, 20, 0);
+        let report = report(&link);
+        assert_eq!(report.up.packets_queue_dropped + report.up.packets_out, 20);
+        assert!(report.up.bytes_backlog_max <= 15_000, "{report:?}");
+        assert_eq!(report.hidden_drops, 0);
+        arrived.len() as u64
+    });
+    assert_eq!(report(&link).up.bytes_backlog_max, 15_000);
 }
 
 fn restart_changes_the_parameters_and_forgets_the_past() {
     let link = start_with(Config::default(), Config::default());
-    assert!(ping(&link, 5) < 15_000);
+    let without = 0..15_000;
+    ping(&link, 5);
     assert_eq!(report(&link).up.packets_in, 5);
+    comes_out_in(without.clone(), || ping(&link, 5));
     link.restart(delayed(20), delayed(10), 2)
         .expect("the link runs");
     let forgotten = report(&link);
@@ -309,7 +333,7 @@ fn restart_changes_the_parameters_and_forgets_the_past() {
     assert!(ping(&link, 5) >= 30_000);
     link.restart(Config::default(), Config::default(), 3)
         .expect("the link runs");
-    assert!(ping(&link, 5) < 15_000);
+    comes_out_in(without, || ping(&link, 5));
 }
 
 fn a_burst_of_packets_is_dropped_nowhere_outside_of_the_model() {
@@ -399,6 +423,10 @@ fn a_tiny_mtu_is_an_error() {
     assert!(matches!(error, Err(Error::Mtu { least: 68, .. })));
 }
 
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).expect("short")
+}
+
 fn teardown_leaves_nothing_and_is_fast() {
     let interfaces = || std::fs::read_to_string("/proc/net/dev").expect("this is Linux");
     let files = || {
@@ -409,17 +437,13 @@ fn teardown_leaves_nothing_and_is_fast() {
     // The first link of a process opens what it keeps for all.
     drop(start(Options::default()));
     let before = (interfaces().lines().count(), files());
-    let mut times: Vec<_> = (0..5)
-        .map(|_| {
-            let start_of_round = Instant::now();
-            drop(start(Options::default()));
-            start_of_round.elapsed()
-        })
-        .collect();
-    times.sort_unstable();
-    assert_eq!((interfaces().lines().count(), files()), before);
     // 55 ms on an idle machine.
-    assert!(times[0] < Duration::from_millis(400), "{times:?}");
+    comes_out_in(0..400, || {
+        let start_of_round = Instant::now();
+        drop(start(Options::default()));
+        millis(start_of_round.elapsed())
+    });
+    assert_eq!((interfaces().lines().count(), files()), before);
 }
 
 fn teardown_does_not_wait_for_programs_that_still_run() {
@@ -431,14 +455,9 @@ fn teardown_does_not_wait_for_programs_that_still_run() {
         let took = before.elapsed();
         let status = idle.child.try_wait().expect("it was not waited for");
         assert!(status.is_none());
-        took
+        millis(took)
     };
-    // Other programs may make it wait.
-    let times = [(); 3].map(|()| measure());
-    assert!(
-        times.iter().any(|took| *took < Duration::from_millis(500)),
-        "{times:?}"
-    );
+    comes_out_in(0..500, measure);
 }
 
 fn programs_die_with_the_thread_that_started_them() {
@@ -465,7 +484,7 @@ fn two_links_at_once_do_not_meet() {
     let slow = start_with(delayed(15), delayed(15));
     let fast = start_with(Config::default(), Config::default());
     assert!(ping(&slow, 5) >= 30_000);
-    assert!(ping(&fast, 5) < 15_000);
+    comes_out_in(0..15_000, || ping(&fast, 5));
 }
 
 fn the_host_is_reachable_as_the_far_end() {
@@ -479,8 +498,7 @@ fn the_host_is_reachable_as_the_far_end() {
         panic!("not IPv4: {}", link.server_address());
     };
     assert!([18, 19].contains(&address.octets()[1]), "{address}");
-    let least = ping(&link, 10);
-    assert!((20_000..30_000).contains(&least), "{least} µs");
+    comes_out_in(20_000..30_000, || ping(&link, 10));
     assert!(host_has_a_link());
     drop(link);
     assert!(!host_has_a_link());

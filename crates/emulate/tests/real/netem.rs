@@ -8,12 +8,12 @@ use crate::between::{
     what_a_killed_link_in_the_kernel_left_is_put_back,
 };
 use crate::cases::{
-    Case, at_client, at_server, delayed, flood, host_has_a_link, limited, lossy, ping, report,
-    start, start_with,
+    Case, at_client, at_server, comes_out_in, delayed, flood, host_has_a_link, limited, lossy,
+    ping, report, start, start_with, wait_for,
 };
 use crate::control::{
     a_reset_takes_the_shaping_and_the_schedule_away,
-    a_share_of_loss_that_changed_is_held_against_no_count,
+    a_share_of_loss_that_changed_is_held_against_no_count, after_the_turn, before_the_turn,
 };
 use crate::programs::PORT;
 use crate::topologies::{
@@ -25,15 +25,14 @@ use altway_link::{Config, Discipline, Queue, Schedule, ScheduledChange};
 use altway_testkit::uml::Kernel;
 use altway_units::DataSize;
 use libtest_mimic::{Completion, Failed, Trial};
-use std::ops::Range;
 use std::time::Duration;
 
 /// Says that this process is one under that kernel.
 pub(crate) const VARIABLE: &str = "ALTWAY_TEST_NETEM";
 
 /// Time limit of that kernel's run, which takes 30 s to two minutes, by how fast the machine
-/// changes between processes.
-const KERNEL_TIMEOUT: Duration = Duration::from_secs(170);
+/// changes between processes, and longer where other programs use the processors.
+const KERNEL_TIMEOUT: Duration = Duration::from_secs(600);
 
 macro_rules! cases {
     ($($name:ident),* $(,)?) => {
@@ -90,25 +89,14 @@ pub(crate) fn in_a_kernel_that_has_it() -> Trial {
     })
 }
 
-/// Asserts that what is measured is `right` in one of ten tries. A kernel in a process waits for a
-/// processor now and then, and packets are late then; what is wrong with a link is so each time.
-fn comes_out_in(right: Range<u64>, measure: impl Fn() -> u64) {
-    let mut measured = Vec::new();
-    let is_right = (0..10).any(|_| {
-        let value = measure();
-        measured.push(value);
-        right.contains(&value)
-    });
-    assert!(is_right, "not in {right:?}: {measured:?}");
-}
-
 fn a_round_trip_takes_the_delay_of_both_directions() {
     let link = start_with(delayed(25), delayed(15));
     assert_eq!(link.backend(), Backend::Netem);
-    let least = ping(&link, 10);
-    assert!((40_000..60_000).contains(&least), "{least} µs");
+    ping(&link, 10);
+    let up = report(&link).up;
+    assert_eq!((up.packets_in, up.packets_out), (10, 10));
+    comes_out_in(40_000..60_000, || ping(&link, 10));
     let report = report(&link);
-    assert_eq!((report.up.packets_in, report.up.packets_out), (10, 10));
     assert_eq!(report.hidden_drops, 0);
     assert_eq!(report.validity(), Ok(()));
 }
@@ -143,14 +131,18 @@ fn a_full_queue_drops_what_does_not_fit() {
         queue,
         ..limited(1)
     };
-    let link = start_with(slow, Config::default());
-    let (_, arrived) = flood(&link, 20, 0);
-    // Some may have left the queue while the others came.
-    assert!((10..=14).contains(&arrived.len()), "{arrived:?}");
-    let report = report(&link);
-    assert_eq!(report.up.packets_queue_dropped + report.up.packets_out, 20);
-    assert_eq!(report.up.packets_lost, 0);
-    assert_eq!(report.validity(), Ok(()));
+    let link = start_with(slow.clone(), Config::default());
+    // Some may have left the queue while the others came; more if the sender was made to wait.
+    comes_out_in(10..15, || {
+        link.restart(slow.clone(), Config::default(), 1)
+            .expect("the link runs");
+        let (_, arrived) = flood(&link, 20, 0);
+        let report = report(&link);
+        assert_eq!(report.up.packets_queue_dropped + report.up.packets_out, 20);
+        assert_eq!(report.up.packets_lost, 0);
+        assert_eq!(report.validity(), Ok(()));
+        arrived.len() as u64
+    });
 }
 
 fn lost_and_dropped_are_told_apart() {
@@ -172,8 +164,9 @@ fn lost_and_dropped_are_told_apart() {
 
 fn restart_changes_the_parameters_and_forgets_the_past() {
     let link = start_with(Config::default(), Config::default());
-    assert!(ping(&link, 5) < 20_000);
+    ping(&link, 5);
     assert_eq!(report(&link).up.packets_in, 5);
+    comes_out_in(0..20_000, || ping(&link, 5));
     link.restart(delayed(20), delayed(10), 2)
         .expect("the link runs");
     let forgotten = report(&link);
@@ -240,16 +233,13 @@ fn every_topology_is_there_in_both_versions_of_ip() {
                 proxy_ports: vec![PORT],
                 ..Options::default()
             });
-            let least = ping(&link, 10);
-            assert!(
-                (30_000..50_000).contains(&least),
-                "{topology} {ip}: {least} µs"
-            );
+            ping(&link, 10);
             let report = report(&link);
             let packets = [report.up, report.down].map(|way| (way.packets_in, way.packets_out));
             assert_eq!(packets, [(10, 10); 2], "{topology} {ip}");
             assert_eq!(report.hidden_drops, 0, "{topology} {ip}");
             assert!(link.unset().is_empty(), "{:?}", link.unset());
+            comes_out_in(30_000..50_000, || ping(&link, 10));
         }
     }
 }
@@ -268,6 +258,9 @@ fn a_change_holds_at_once_and_loses_no_packet() {
         link.change(&change).expect("netem can do that");
     }
     client.words();
+    wait_for("all packets to pass", || {
+        report(&link).up.packets_out >= 1_000
+    });
     std::thread::sleep(Duration::from_millis(300));
     let mut numbers = server.words().split_off(1);
     // What came after the delay was shortened overtook what was on its way.
@@ -277,8 +270,7 @@ fn a_change_holds_at_once_and_loses_no_packet() {
     assert_eq!((up.packets_in, up.packets_out), (1_000, 1_000));
     let change = "up delay 20ms, down delay 10ms".parse().expect("a change");
     link.change(&change).expect("netem can do that");
-    let least = ping(&link, 5);
-    assert!((30_000..50_000).contains(&least), "{least} µs");
+    comes_out_in(30_000..50_000, || ping(&link, 5));
 }
 
 fn a_rate_comes_and_goes_while_the_link_runs() {
@@ -303,29 +295,10 @@ fn a_rate_comes_and_goes_while_the_link_runs() {
 }
 
 fn a_schedule_turns_the_path_bad_at_its_time() {
-    let link = start_with(delayed(5), delayed(5));
-    let scheduled = |after, change: &str| ScheduledChange {
-        after: Duration::from_millis(after),
-        change: change.parse().expect("a change"),
-    };
-    let schedule = Schedule::new([
-        scheduled(4_000, "delay 50ms"),
-        scheduled(60_000, "loss 100%"),
-    ]);
-    link.set_schedule(schedule.expect("two turns"))
-        .expect("netem can do that");
-    let before = ping(&link, 10);
-    let state = link.state().expect("the link runs");
-    assert_eq!(state.to_come.len(), 2);
-    std::thread::sleep(Duration::from_secs_f64(state.to_come[0].in_s + 0.1));
-    let after = ping(&link, 5);
-    assert!((10_000..40_000).contains(&before), "{before} µs");
-    assert!((100_000..130_000).contains(&after), "{after} µs");
-    let state = link.state().expect("the link runs");
-    assert_eq!(
-        (state.to_come.len(), state.up.0["delay"].as_str()),
-        (1, "50ms")
-    );
+    let (link, before) = before_the_turn([4_000, 15_000, 60_000], 10_000..40_000);
+    let state = after_the_turn(&link, &before);
+    assert_eq!(state.up.0["delay"], "50ms");
+    comes_out_in(100_000..130_000, || ping(&link, 5));
 }
 
 fn a_change_that_netem_cannot_make_changes_nothing() {

@@ -1,6 +1,7 @@
 //! The programs that the tests start at the ends of a link: this binary, told by an environment
 //! variable which of them it is. Each prints its findings as words on one line.
 
+use crate::cases::TIME_LIMIT;
 use altway_emulate::{
     Backend, Between, BetweenOptions, Emulation, FarEnd, Options, Scratch, StaleResource, Topology,
     clean,
@@ -518,7 +519,7 @@ fn client() -> UdpSocket {
     };
     let socket = UdpSocket::bind((any, 0)).expect("a free port");
     socket.connect(server()).expect("a route");
-    let patience = Some(Duration::from_secs(5));
+    let patience = Some(TIME_LIMIT);
     socket.set_read_timeout(patience).expect("not zero");
     socket
 }

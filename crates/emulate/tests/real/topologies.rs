@@ -1,8 +1,8 @@
 //! The tests of what stands between the client and the server: one topology each, or all.
 
 use crate::cases::{
-    BACKEND, Case, Running, at_client, at_server, cases, delayed, flood, limited, lossy, ping,
-    report, spawn, start, wait_for,
+    BACKEND, Case, Running, TRIES, at_client, at_server, cases, delayed, flood, limited, lossy,
+    ping, report, spawn, start, wait_for,
 };
 use crate::programs::{PORT, this_binary};
 use altway_emulate::control::Target;
@@ -89,7 +89,7 @@ fn a_round_trip_takes_the_delay_of_both_directions_in_every_topology() {
             right
         };
         // Other programs may make the ends wait.
-        assert!((0..3).any(|_| measure()), "{topology} {ip}");
+        assert!((0..TRIES).any(|_| measure()), "{topology} {ip}");
         assert_eq!(report(&link).hidden_drops, 0, "{topology} {ip}");
         assert!(link.unset().is_empty(), "{:?}", link.unset());
     }
@@ -140,7 +140,7 @@ fn the_hand_shake_of_tcp_ends_at_the_proxy() {
             right
         };
         // Other programs may make the ends wait.
-        assert!((0..3).any(|_| measure()), "{topology}");
+        assert!((0..TRIES).any(|_| measure()), "{topology}");
     }
 }
 
@@ -349,7 +349,7 @@ fn ends_that_shape_what_they_send_keep_the_rate_and_count_what_their_queue_drops
         count < 150 && (2_200_000..2_700_000).contains(&each)
     };
     // Other programs may make the ends wait.
-    assert!((0..15).any(|_| measure()));
+    assert!((0..2 * TRIES).any(|_| measure()));
     assert_eq!(report(&link).hidden_drops, 0);
     assert!(ping(&link, 5) >= 30_000);
 }
@@ -399,24 +399,21 @@ fn setting_up_and_tearing_down_is_fast_and_leaves_nothing() {
     // Of what others had in the beginning, some may be gone.
     let left = || [0, 1, 2].map(|kind| traces()[kind].saturating_sub(before[kind]));
     for (topology, ip) in every_topology() {
-        let mut rounds: Vec<_> = (0..5)
-            .map(|_| {
-                let begin = Instant::now();
-                let link = start(options(topology, ip, Config::default));
-                let up = begin.elapsed();
-                drop(link);
-                (begin.elapsed(), up)
-            })
-            .collect();
-        rounds.sort_unstable();
-        let (least, up) = rounds[0];
-        let median = rounds[2].0;
-        eprintln!("{topology} {ip}: up in {up:?}, up and down in {least:?}, median {median:?}");
         // The bar is 150 ms. Where others use the processors too, that says nothing.
-        assert!(
-            least < Duration::from_millis(600),
-            "{topology} {ip}: {rounds:?}"
-        );
+        let right = Duration::from_millis(600);
+        let mut rounds: Vec<(Duration, Duration)> = Vec::new();
+        while rounds.len() < 5 || (rounds[0].0 >= right && rounds.len() < 4 * TRIES) {
+            let begin = Instant::now();
+            let link = start(options(topology, ip, Config::default));
+            let up = begin.elapsed();
+            drop(link);
+            rounds.push((begin.elapsed(), up));
+            rounds.sort_unstable();
+        }
+        let (least, up) = rounds[0];
+        let median = rounds[rounds.len() / 2].0;
+        eprintln!("{topology} {ip}: up in {up:?}, up and down in {least:?}, median {median:?}");
+        assert!(least < right, "{topology} {ip}: {rounds:?}");
         let emptiness = format!("{topology} {ip} to leave nothing behind: {:?}", left());
         wait_for(&emptiness, || left() == [0; 3]);
     }
@@ -429,7 +426,7 @@ fn the_host_is_reachable_through_every_topology() {
             ..options(topology, ip, || delayed(10))
         });
         let is_right = || (20_000..30_000).contains(&ping(&link, 10));
-        assert!((0..3).any(|_| is_right()), "{topology} {ip}");
+        assert!((0..TRIES).any(|_| is_right()), "{topology} {ip}");
     }
     let routes = ["/proc/net/route", "/proc/net/ipv6_route"]
         .map(|file| std::fs::read_to_string(file).unwrap_or_default());

@@ -13,6 +13,11 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::num::NonZeroUsize;
 use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Time after which a test takes what it waits for as not coming: long, because a machine at full load takes long, and
+/// only a test that fails waits for it.
+pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(50);
 
 pub(crate) const VERSIONS: [Version; 2] = [Version::HTTP_11, Version::HTTP_2];
 

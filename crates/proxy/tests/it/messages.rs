@@ -1,6 +1,6 @@
 //! Tests of the messages that pass between client and server, and of those that do not.
 
-use crate::common::{Client, VERSIONS, origin, proxy, proxy_with, to};
+use crate::common::{Client, TIME_LIMIT, VERSIONS, origin, proxy, proxy_with, to};
 use altway_proxy::Settings;
 use http::{Request, Version};
 use std::io::{Read as _, Write as _};
@@ -101,9 +101,7 @@ async fn a_trusted_proxy_is_believed_and_the_host_can_be_set() {
 fn raw(address: std::net::SocketAddr, text: &str) -> Vec<String> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(text.as_bytes()).unwrap();
-    stream
-        .set_read_timeout(Some(std::time::Duration::from_secs(2)))
-        .unwrap();
+    stream.set_read_timeout(Some(TIME_LIMIT)).unwrap();
     let mut answer = Vec::new();
     // Refusals may end with a reset.
     let _ = stream.read_to_end(&mut answer);

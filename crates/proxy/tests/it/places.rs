@@ -1,6 +1,6 @@
 //! Servers behind Unix sockets, and servers that are told their clients by the PROXY protocol.
 
-use crate::common::{Client, Connection, VERSIONS, origin, proxy, to};
+use crate::common::{Client, Connection, TIME_LIMIT, VERSIONS, origin, proxy, to};
 use altway_upstream::{Address, Check, Protocol};
 use bytes::Bytes;
 use http::{Request, Response, Version};
@@ -170,9 +170,7 @@ async fn a_health_check_speaks_for_itself() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), asked)
-        .await
-        .unwrap();
+    tokio::time::timeout(TIME_LIMIT, asked).await.unwrap();
     for (who, line) in told.lock().unwrap().iter() {
         assert_eq!(who == "LOCAL", line.starts_with("get /healthz "), "{line}");
     }

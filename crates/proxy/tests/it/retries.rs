@@ -1,14 +1,16 @@
 //! Servers that die: what is sent again, and what clients see.
 
-use crate::common::{Client, VERSIONS, nobody, origin, proxy, proxy_with, tcp, to};
+use crate::common::{Client, TIME_LIMIT, VERSIONS, nobody, origin, proxy, proxy_with, tcp, to};
 use altway_upstream::heads::Received;
 use altway_upstream::{Group, Protocol};
 use bytes::Bytes;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use http::{Method, Request, Version};
 use http_body_util::{BodyExt as _, Full};
 use std::net::Ipv4Addr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 #[tokio::test]
@@ -46,16 +48,23 @@ async fn a_group_without_servers_that_are_there_is_answered_503_at_once() {
     let running = proxy(options);
     let mut client = Client::new(running.address, Version::HTTP_2).await;
     let mut statuses = Vec::new();
-    for _ in 0..6 {
+    while statuses.last() != Some(&503) {
+        assert!(statuses.len() < 20, "{statuses:?}");
         statuses.push(client.ask(Request::get("/"), "").await.status().as_u16());
     }
     assert_eq!(statuses[0], 502);
-    assert_eq!(statuses[5], 503, "{statuses:?}");
-    let began = Instant::now();
-    let response = client.ask(Request::get("/"), "").await;
-    assert_eq!(response.status(), 503);
-    assert_eq!(response.headers()["retry-after"], "1");
-    assert!(began.elapsed() < Duration::from_millis(500));
+    let mut times = Vec::new();
+    while times.iter().all(|time| *time >= Duration::from_millis(500)) {
+        assert!(times.len() < 10, "{times:?}");
+        let began = Instant::now();
+        let response = client.ask(Request::get("/"), "").await;
+        // On a busy machine it may be their turn again.
+        if response.status() != 502 {
+            assert_eq!(response.status(), 503);
+            assert_eq!(response.headers()["retry-after"], "1");
+            times.push(began.elapsed());
+        }
+    }
 }
 
 /// A server that answers the first request of each connection, and reads the second and dies.
@@ -96,15 +105,19 @@ async fn a_post_that_a_server_may_have_handled_is_sent_once() {
 
 #[tokio::test]
 async fn an_idle_connection_that_was_closed_is_not_used_even_for_a_post() {
-    let address = origin(|mut connection| {
+    let (close, mut closed) = tokio::sync::mpsc::unbounded_channel();
+    let address = origin(move |mut connection| {
         if connection.head().is_some() {
             connection.ok("once");
+            drop(connection);
+            close.send(()).unwrap();
         }
     });
     let running = proxy(to(address));
     let mut client = Client::new(running.address, Version::HTTP_2).await;
     for _ in 0..20 {
         assert_eq!(client.ask(Request::post("/"), "").await.status(), 200);
+        closed.recv().await.unwrap();
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -170,8 +183,9 @@ async fn a_server_that_says_nothing_is_answered_504_and_a_pause_ends_a_response(
         std::thread::sleep(Duration::from_secs(5));
     });
     let mut options = to(address);
-    options.head_timeout = Duration::from_millis(200);
-    options.idle_timeout = Duration::from_millis(200);
+    // A head has to come within it on a busy machine, too.
+    options.head_timeout = Duration::from_millis(1_500);
+    options.idle_timeout = Duration::from_millis(1_500);
     let running = proxy(options);
     for version in VERSIONS {
         let mut client = Client::new(running.address, version).await;
@@ -184,29 +198,35 @@ async fn a_server_that_says_nothing_is_answered_504_and_a_pause_ends_a_response(
 
 #[tokio::test]
 async fn requests_beyond_what_a_server_may_have_wait_and_then_are_answered_503() {
-    let address = origin(|mut connection| {
+    let (release, hold) = std::sync::mpsc::channel::<()>();
+    let hold = Arc::new(Mutex::new(hold));
+    let address = origin(move |mut connection| {
         while connection.head().is_some() {
-            std::thread::sleep(Duration::from_millis(300));
+            // Until there is nobody any more who could send.
+            hold.lock().unwrap().recv().unwrap_err();
             connection.ok("late");
         }
     });
     let mut options = to(address);
     options.max_requests = 2;
+    // As long those who wait do so.
+    options.connect_timeout = 2 * TIME_LIMIT;
     let running = proxy(options);
-    let mut asked = Vec::new();
+    let mut asked = FuturesUnordered::new();
     for _ in 0..8 {
-        let address = running.address;
-        asked.push(tokio::spawn(async move {
-            let mut client = Client::new(address, Version::HTTP_11).await;
+        asked.push(async {
+            let mut client = Client::new(running.address, Version::HTTP_11).await;
             client.ask(Request::get("/"), "").await.status().as_u16()
-        }));
+        });
     }
-    let mut statuses = Vec::new();
-    for asked in asked {
-        statuses.push(asked.await.unwrap());
+    let mut next = async || tokio::time::timeout(TIME_LIMIT, asked.next()).await;
+    for _ in 0..4 {
+        assert_eq!(next().await, Ok(Some(503)));
     }
-    statuses.sort_unstable();
-    assert_eq!(statuses, [200, 200, 200, 200, 503, 503, 503, 503]);
+    drop(release);
+    for _ in 0..4 {
+        assert_eq!(next().await, Ok(Some(200)));
+    }
 }
 
 #[tokio::test]
@@ -230,7 +250,7 @@ async fn a_check_takes_a_server_out_and_brings_it_back() {
     let mut client = Client::new(running.address, Version::HTTP_2).await;
     for (well, expected) in [(true, 200), (false, 503), (true, 200)] {
         is_well.store(well, Ordering::SeqCst);
-        let end = Instant::now() + Duration::from_secs(10);
+        let end = Instant::now() + TIME_LIMIT;
         loop {
             let status = client.ask(Request::get("/"), "").await.status().as_u16();
             if status == expected {
@@ -248,36 +268,39 @@ async fn a_response_that_trickles_is_cut_off_unless_nobody_knows_how_long_it_is(
         let head = connection.head().unwrap_or_default();
         let is_known = head[0].contains("/known");
         connection.write(match is_known {
-            true => "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n",
+            true => "HTTP/1.1 200 OK\r\nContent-Length: 60\r\n\r\n",
             false => "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
         });
-        for _ in 0..20 {
+        for _ in 0..60 {
             connection.write(if is_known { "x" } else { "1\r\nx\r\n" });
             std::thread::sleep(Duration::from_millis(50));
         }
         connection.write("0\r\n\r\n");
     });
     let mut options = to(address);
-    options.idle_timeout = Duration::from_millis(400);
+    // A busy machine may make the server wait for as long.
+    options.idle_timeout = Duration::from_millis(1_500);
     let running = proxy(options.clone());
     // Given, the rate holds for all.
     options.min_rate = Some(altway_upstream::MinRate {
         bytes: 1_000,
-        time: Duration::from_millis(400),
+        time: Duration::from_millis(1_500),
     });
     let strict = proxy(options);
-    for version in VERSIONS {
-        for (address, path, is_whole) in [
-            (running.address, "/known", false),
-            (running.address, "/events", true),
-            (strict.address, "/events", false),
-        ] {
-            let mut client = Client::new(address, version).await;
-            let response = client.send(Request::get(path), "").await.unwrap();
-            let content = response.into_body().collect().await;
-            assert_eq!(content.is_ok(), is_whole, "{path} {version:?}");
-        }
-    }
+    let cases = [
+        (running.address, "/known", false),
+        (running.address, "/events", true),
+        (strict.address, "/events", false),
+    ];
+    let of_every_version = VERSIONS.map(|version| cases.map(|case| (version, case)));
+    let asked = of_every_version.into_iter().flatten();
+    let asked = asked.map(async |(version, (address, path, is_whole))| {
+        let mut client = Client::new(address, version).await;
+        let response = client.send(Request::get(path), "").await.unwrap();
+        let content = response.into_body().collect().await;
+        assert_eq!(content.is_ok(), is_whole, "{path} {version:?}");
+    });
+    futures_util::future::join_all(asked).await;
 }
 
 #[tokio::test]
@@ -353,7 +376,7 @@ async fn a_server_that_resets_every_stream_is_not_asked_for_ever() {
     for method in ["GET", "POST"] {
         let before = requests.load(Ordering::SeqCst);
         let request = Request::builder().method(method).uri("/");
-        let asked = tokio::time::timeout(Duration::from_secs(5), client.ask(request, ""));
+        let asked = tokio::time::timeout(TIME_LIMIT, client.ask(request, ""));
         assert_eq!(asked.await.unwrap().status(), 502, "{method}");
         let times = requests.load(Ordering::SeqCst) - before;
         // Two attempts, and each once more, as its connection has been used before.

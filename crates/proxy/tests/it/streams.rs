@@ -1,6 +1,7 @@
 //! Content on its way: at once, no faster than the other end, with interim responses and trailers.
 
-use crate::common::{Client, VERSIONS, origin, proxy, tcp, to};
+use crate::common::{Client, TIME_LIMIT, VERSIONS, origin, proxy, proxy_with, tcp, to};
+use altway_proxy::Settings;
 use altway_upstream::Protocol;
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, Version};
@@ -13,7 +14,7 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[tokio::test]
 async fn an_event_passes_before_the_next_one_is_there() {
@@ -131,8 +132,10 @@ async fn who_does_not_read_is_not_sent_more_than_buffers_hold() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_goes_away_takes_its_request_from_the_server() {
     let (tell, told) = mpsc::channel();
+    let (begin, mut began) = tokio::sync::mpsc::unbounded_channel();
     let address = origin(move |mut connection| {
         connection.head();
+        begin.send(()).unwrap();
         // The connection's end.
         let ended = connection.reader.read(&mut [0]);
         tell.send(matches!(ended, Ok(0) | Err(_))).unwrap();
@@ -140,17 +143,13 @@ async fn a_client_that_goes_away_takes_its_request_from_the_server() {
     let running = proxy(to(address));
     for version in VERSIONS {
         let mut client = Client::new(running.address, version).await;
-        let asked = client.send(Request::get("/"), "");
-        assert!(
-            tokio::time::timeout(Duration::from_millis(200), asked)
-                .await
-                .is_err()
-        );
+        tokio::select! {
+            answer = client.send(Request::get("/"), "") => panic!("{version:?}: {answer:?}"),
+            begun = tokio::time::timeout(TIME_LIMIT, began.recv()) => begun.unwrap().unwrap(),
+        }
+        assert!(told.try_recv().is_err(), "{version:?}");
         drop(client);
-        assert!(
-            told.recv_timeout(Duration::from_secs(5)).unwrap(),
-            "{version:?}"
-        );
+        assert!(told.recv_timeout(TIME_LIMIT).unwrap(), "{version:?}");
     }
 }
 
@@ -226,9 +225,7 @@ async fn content_waits_for_the_server_that_is_asked_whether_it_wants_it() {
         });
         let running = proxy(to(address));
         let mut stream = TcpStream::connect(running.address).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(5)))
-            .unwrap();
+        stream.set_read_timeout(Some(TIME_LIMIT)).unwrap();
         let head = format!(
             "POST {path} HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n"
         );
@@ -320,13 +317,13 @@ fn a_response_that_begins_before_its_request_has_ended_passes_and_its_connection
             connection.reader.get_mut().write_all(&second).unwrap();
         }
     });
-    let running = proxy(to(address));
+    let settings = Settings::default();
+    let statistics = Arc::clone(&settings.statistics);
+    let running = proxy_with(to(address), settings);
     for _ in 0..3 {
         // After an answer that came early a client's connection may end.
         let mut stream = TcpStream::connect(running.address).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(10)))
-            .unwrap();
+        stream.set_read_timeout(Some(TIME_LIMIT)).unwrap();
         write!(
             stream,
             "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello"
@@ -344,7 +341,11 @@ fn a_response_that_begins_before_its_request_has_ended_passes_and_its_connection
         write!(stream, "again").unwrap();
         until(&mut stream, b"\r\n\r\nhelloagain");
         // The task that has sent the rest is to end.
-        std::thread::sleep(Duration::from_millis(50));
+        let give_up = Instant::now() + TIME_LIMIT;
+        while statistics.upstreams()[0].1.idle_connections == 0 {
+            assert!(Instant::now() < give_up, "{:?}", statistics.upstreams());
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
     assert_eq!(connections.load(Ordering::Relaxed), 1);
 }

@@ -224,7 +224,7 @@ async fn each_protocol_in_front_reaches_a_server_over_tls() {
 
 #[tokio::test]
 async fn requests_that_wait_for_one_connection_wait_no_longer_than_for_a_connection() {
-    const TIME: Duration = Duration::from_millis(500);
+    const TIME: Duration = Duration::from_secs(1);
     let authority = Authority::new();
     // The kernel takes the connections, and nobody shakes hands.
     let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();

@@ -1,18 +1,15 @@
 //! WebSockets: bytes pass in both directions once client and server have agreed.
 
-use crate::common::{origin, proxy, proxy_with, to};
+use crate::common::{TIME_LIMIT, origin, proxy, proxy_with, to};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::time::Duration;
 
 const HANDSHAKE: &str = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
     Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 
 fn connect(address: std::net::SocketAddr) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(5)))
-        .unwrap();
+    stream.set_read_timeout(Some(TIME_LIMIT)).unwrap();
     stream.write_all(HANDSHAKE.as_bytes()).unwrap();
     stream
 }

@@ -2,7 +2,8 @@
 
 use super::*;
 
-const SECONDS: Duration = Duration::from_secs(10);
+/// Longer than a writer takes on a busy machine.
+const SECONDS: Duration = Duration::from_secs(60);
 
 /// Bytes that were written, and whether writing blocks or fails.
 #[derive(Clone, Default)]

@@ -223,7 +223,7 @@ async fn a_line_says_how_long_an_answer_took_and_whether_it_was_cut_off() {
         let late = line_of(&text, protocol, "/late");
         let duration = late.split_once(" duration=").unwrap().1;
         let duration: f64 = duration.split(' ').next().unwrap().parse().unwrap();
-        assert!((0.3..10.0).contains(&duration), "{late}");
+        assert!((0.3..60.0).contains(&duration), "{late}");
         assert!(!late.contains(" cut="), "{late}");
         let large = line_of(&text, protocol, "/large");
         assert!(large.ends_with(" cut=1"), "{large}");

@@ -2,7 +2,7 @@
 
 use super::websockets::example;
 use crate::common::access_log::Lines;
-use crate::common::{Running, skipped};
+use crate::common::{Running, TIME_LIMIT, skipped};
 use altway_serve::{AccessLog, Policy, Site};
 use axum::response::Html;
 use axum::routing::get;
@@ -62,7 +62,7 @@ pub(crate) fn open(server: &Running, page: &str, flags: &[&str]) -> Option<Kille
 
 /// The lines of a log once it has `last`, which must come.
 fn lines_up_to(log: &Lines, last: &str) -> String {
-    let until = Instant::now() + Duration::from_secs(30);
+    let until = Instant::now() + TIME_LIMIT;
     while !log.text().contains(last) {
         assert!(Instant::now() < until, "no {last}: {}", log.text());
         std::thread::sleep(Duration::from_millis(50));

@@ -9,7 +9,7 @@
 )]
 
 use super::proxied;
-use crate::common::{Running, h1, h2, h3::H3};
+use crate::common::{Running, TIME_LIMIT, h1, h2, h3::H3};
 use altway_proxy::Statistics;
 use bytes::Bytes;
 use http::{Method, Request};
@@ -111,7 +111,7 @@ impl Origin {
     fn come_back(self: &Arc<Self>) {
         self.drop_connections();
         // The former life's listener may still be there for a moment.
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + TIME_LIMIT;
         let listener = loop {
             match TcpListener::bind(self.address) {
                 Ok(listener) => break listener,

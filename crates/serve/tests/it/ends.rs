@@ -5,6 +5,9 @@ use std::time::{Duration, Instant};
 use tokio::io::AsyncReadExt;
 use tokio::task::spawn_blocking;
 
+/// A grace that no stop needs, below the time-outs of connections.
+const GRACE: Duration = Duration::from_secs(40);
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_lets_running_downloads_finish() {
     let server = Running::tls(|_| {});
@@ -37,7 +40,7 @@ async fn a_stop_lets_running_downloads_finish() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_without_requests_is_at_once() {
-    let server = Running::tls(|_| {});
+    let server = Running::tls(|options| options.shutdown_grace = GRACE);
     let mut idle = h2(server.connect_tls(&[b"h2"]).await).await;
     soon(read(soon(idle.send_request(get("/"))).await.unwrap())).await;
     let mut over_h3 = H3::connect(&server);
@@ -49,17 +52,14 @@ async fn a_stop_without_requests_is_at_once() {
         .await
         .unwrap()
         .unwrap();
-    assert!(
-        begin.elapsed() < Duration::from_secs(3),
-        "{:?}",
-        begin.elapsed()
-    );
+    let waited = begin.elapsed();
+    assert!(waited < GRACE / 2, "not its grace: {waited:?}");
     soon(closed).await.unwrap();
 }
 
 #[test]
 fn a_client_has_time_to_read_what_it_has_acknowledged_before_a_stop_closes() {
-    let server = Running::tls(|_| {});
+    let server = Running::tls(|options| options.shutdown_grace = GRACE);
     let mut client = H3::connect(&server);
     let stream = client.send("/large");
     client.head(stream);
@@ -69,8 +69,9 @@ fn a_client_has_time_to_read_what_it_has_acknowledged_before_a_stop_closes() {
     let begin = Instant::now();
     client.closed();
     let waited = begin.elapsed();
-    assert!(waited > Duration::from_millis(500), "{waited:?}");
-    assert!(waited < Duration::from_secs(5), "{waited:?}");
+    // A second from the acknowledgement on, of which the test's own thread may not have been given all.
+    assert!(waited > Duration::from_millis(250), "{waited:?}");
+    assert!(waited < GRACE / 2, "not its grace: {waited:?}");
     server.join().unwrap();
 }
 
@@ -89,27 +90,31 @@ async fn a_stop_waits_no_longer_than_its_grace() {
         .await
         .unwrap()
         .unwrap();
-    assert!(begin.elapsed() >= grace && begin.elapsed() < Duration::from_secs(5));
+    let waited = begin.elapsed();
+    // Without an end to it, it would be the minute of a time-out.
+    assert!(waited >= grace && waited < GRACE / 2, "{waited:?}");
     drop(unread);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn silent_connections_are_closed_after_their_time_outs() {
     let server = Running::tls(|options| {
-        options.limits.handshake_timeout = Duration::from_millis(200);
+        // A handshake of the test's own has to be done within it.
+        options.limits.handshake_timeout = Duration::from_secs(3);
         options.limits.idle_timeout = Duration::from_millis(400);
     });
     let mut no_hello = server.connect().await;
-    assert_eq!(soon(no_hello.read(&mut [0; 8])).await.unwrap(), 0);
     let mut no_request = server.connect_tls(&[b"http/1.1"]).await;
     let end = soon(no_request.read(&mut [0; 8])).await;
     assert_eq!(end.unwrap_or(0), 0);
+    assert_eq!(soon(no_hello.read(&mut [0; 8])).await.unwrap(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_response_that_nobody_reads_is_given_up() {
     let server = Running::tls(|options| {
-        options.limits.idle_timeout = Duration::from_millis(500);
+        // Of the connection as well, which lives as long as the client is heard.
+        options.limits.idle_timeout = Duration::from_secs(2);
     });
     let mut client = H3::connect(&server);
     let unread = client.send("/large");

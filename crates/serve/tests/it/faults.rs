@@ -1,7 +1,7 @@
 //! HTTP/2 clients that vanish, close one half, or reset in the middle of bodies: what they leave
 //! behind, which is nothing.
 
-use crate::common::{LARGE, Running, Stream, get_over, h2, read, soon};
+use crate::common::{LARGE, Running, Stream, TIME_LIMIT, get_over, h2, read, soon};
 use http_body_util::BodyExt;
 use socket2::SockRef;
 use std::num::NonZeroUsize;
@@ -14,7 +14,12 @@ use tokio::task::JoinSet;
 const FILES: usize = 2;
 
 fn start(tls: bool) -> Running {
-    let one_worker = |options: &mut altway_serve::Options| options.threads = NonZeroUsize::MIN;
+    let one_worker = |options: &mut altway_serve::Options| {
+        options.threads = NonZeroUsize::MIN;
+        // What only a time-out takes away is left behind.
+        options.limits.header_timeout = 3 * TIME_LIMIT;
+        options.limits.idle_timeout = 3 * TIME_LIMIT;
+    };
     if tls {
         Running::tls(one_worker)
     } else {
@@ -112,7 +117,7 @@ async fn assert_unharmed(server: &Running, tls: bool) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    let settled = tokio::time::timeout(Duration::from_secs(10), settled).await;
+    let settled = tokio::time::timeout(TIME_LIMIT, settled).await;
     let (connections, files) = (connections(server), files(server));
     assert!(settled.is_ok(), "{connections} sockets, {files} files");
     let mut client = h2(connect(server, tls).await).await;
@@ -181,7 +186,7 @@ async fn a_client_that_closes_its_half_in_the_middle_of_an_upload_is_let_go() {
             stream.shutdown().await.unwrap();
             let mut heard = Vec::new();
             let read = stream.read_to_end(&mut heard);
-            let read = tokio::time::timeout(Duration::from_secs(5), read).await;
+            let read = tokio::time::timeout(TIME_LIMIT, read).await;
             read.expect("before any time-out").unwrap();
         }
         assert_unharmed(&server, tls).await;

@@ -175,10 +175,12 @@ async fn an_upload_that_nobody_reads_is_held_up_and_then_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_that_waits_holds_up_nobody_else() {
-    async fn slow() -> &'static str {
-        sleep(Duration::from_secs(1)).await;
+    let release = Arc::new(tokio::sync::Semaphore::new(0));
+    let hold = Arc::clone(&release);
+    let slow = async move || {
+        hold.acquire().await.unwrap().forget();
         "slow"
-    }
+    };
     let routes = Router::new().route("/slow", on_get(slow));
     let server = Running::tls(site(routes.route("/fast", on_get(async || "fast"))));
     let mut client = over_h2(&server).await;
@@ -186,6 +188,7 @@ async fn a_service_that_waits_holds_up_nobody_else() {
     let fast = soon(client.send_request(get("/fast"))).await.unwrap();
     assert_eq!(soon(read(fast)).await, b"fast");
     assert!(!slow.is_finished());
+    release.add_permits(1);
     let slow = soon(slow).await.unwrap().unwrap();
     assert_eq!(soon(read(slow)).await, b"slow");
 
@@ -193,6 +196,7 @@ async fn a_service_that_waits_holds_up_nobody_else() {
     let (slow, fast) = (client.send("/slow"), client.send("/fast"));
     client.head(fast);
     assert_eq!(client.body(fast), b"fast");
+    release.add_permits(1);
     client.head(slow);
     assert_eq!(client.body(slow), b"slow");
 }
@@ -200,12 +204,13 @@ async fn a_service_that_waits_holds_up_nobody_else() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_may_wait_for_a_service_longer_than_it_may_idle() {
     async fn slow() -> &'static str {
-        sleep(Duration::from_millis(900)).await;
+        sleep(Duration::from_millis(2_500)).await;
         "at last"
     }
     let server = Running::tls(|options| {
         options.site = Site::service(Router::new().route("/", on_get(slow)));
-        options.limits.idle_timeout = Duration::from_millis(300);
+        // A client at full load may be silent for a while before it asks.
+        options.limits.idle_timeout = Duration::from_millis(1_500);
     });
     for (status, body) in get_everywhere(&server, "/").await {
         assert_eq!((status, body), (200, b"at last".to_vec()));
@@ -329,30 +334,31 @@ impl Drop for Guard {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_whose_client_is_gone_is_dropped() {
     let (dropped, mut gone) = mpsc::unbounded_channel();
+    let (begin, mut began) = mpsc::unbounded_channel();
     let forever = move || async move {
         let _guard = Guard(dropped);
+        begin.send(()).unwrap();
         std::future::pending::<&'static str>().await
     };
     let server = Running::tls(site(Router::new().route("/", on_get(forever))));
     // Its connection stays; the request is taken back.
     let mut client = over_h2(&server).await;
     let request = client.send_request(get("/"));
-    assert!(
-        tokio::time::timeout(Duration::from_millis(200), request)
-            .await
-            .is_err()
-    );
+    tokio::select! {
+        answer = request => panic!("{answer:?}"),
+        begun = soon(began.recv()) => begun.unwrap(),
+    }
+    assert!(gone.try_recv().is_err());
     soon(gone.recv()).await.unwrap();
     // The connection is closed.
     let mut client = over_h1(&server).await;
     let request = tokio::spawn(async move { client.send_request(get("/")).await.map(drop) });
-    sleep(Duration::from_millis(200)).await;
+    soon(began.recv()).await.unwrap();
     request.abort();
     soon(gone.recv()).await.unwrap();
     let mut client = H3::connect(&server);
     client.send("/");
-    client.flush();
-    sleep(Duration::from_millis(200)).await;
+    client.wait_until(|| began.try_recv().is_ok());
     client.close();
     soon(gone.recv()).await.unwrap();
 }

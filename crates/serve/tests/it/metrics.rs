@@ -1,7 +1,7 @@
 //! Reports of a server about itself: figures, what is known of clients, certificates.
 
 use crate::common::h3::H3;
-use crate::common::{LARGE, Running, get, h1, h2, read, soon};
+use crate::common::{LARGE, Running, TIME_LIMIT, get, h1, h2, read, soon};
 use altway_serve::select::UnixTime;
 use altway_serve::{Metrics, Site};
 use axum::Router;
@@ -12,7 +12,7 @@ use tokio::io::AsyncWriteExt;
 
 /// The figures once they are as they should be: a connection's end is seen a moment later.
 fn wait(server: &Running, is_there: impl Fn(&Metrics) -> bool) -> Metrics {
-    let give_up = Instant::now() + Duration::from_secs(10);
+    let give_up = Instant::now() + TIME_LIMIT;
     loop {
         let metrics = server.monitor().metrics();
         if is_there(&metrics) {

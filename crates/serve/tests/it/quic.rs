@@ -1,7 +1,7 @@
 //! QUIC below HTTP/3, over real sockets: Retry, a flood of clients that don't go on, stateless resets
 //! and ECN.
 
-use crate::common::{LARGE, Running};
+use crate::common::{LARGE, Running, TIME_LIMIT};
 use altway_http3::{
     ClientConfig, CloseReason, ConnectionHandle, Datagram, Ecn, Endpoint, Event, Received, StreamId,
 };
@@ -102,7 +102,7 @@ impl Client {
     }
 
     fn wait<T>(&mut self, mut wanted: impl FnMut(Event) -> Option<T>) -> T {
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + TIME_LIMIT;
         loop {
             while let Some((_, event)) = self.endpoint.poll_event() {
                 if let Event::Closed { reason } = &event {
@@ -113,7 +113,7 @@ impl Client {
                     return found;
                 }
             }
-            assert!(Instant::now() < deadline, "within half a minute");
+            assert!(Instant::now() < deadline, "within the time limit");
             self.send();
             self.receive();
             self.endpoint.handle_timeout(Instant::now());
@@ -202,7 +202,10 @@ fn an_operator_decides_who_must_show_his_address() {
 #[test]
 fn a_flood_of_clients_that_do_not_go_on_harms_no_other() {
     const FLOOD: u8 = 100;
-    let server = start(|options| options.limits.retry = Retry::Beyond(10));
+    let server = start(|options| {
+        options.limits.retry = Retry::Beyond(10);
+        options.limits.handshake_timeout = 3 * TIME_LIMIT;
+    });
     let mut before = Client::connect(&server);
     let forged: Vec<_> = (1..=FLOOD)
         .map(|number| {
@@ -224,7 +227,8 @@ fn a_flood_of_clients_that_do_not_go_on_harms_no_other() {
 
 #[test]
 fn a_hand_shake_over_quic_has_its_time_as_one_over_tcp() {
-    let limit = Duration::from_millis(200);
+    // A handshake of the test's own has to be done within it.
+    let limit = Duration::from_secs(2);
     let server = start(|options| {
         options.limits.handshake_timeout = limit;
         options.limits.retry = Retry::Beyond(1);
@@ -233,14 +237,17 @@ fn a_hand_shake_over_quic_has_its_time_as_one_over_tcp() {
     silent.send();
     assert!(Client::connect(&server).was_asked());
     // It is absorbed for three times the first probe time-out.
-    sleep(limit + Duration::from_millis(3_500));
-    assert!(!Client::connect(&server).was_asked());
+    let give_up = Instant::now() + TIME_LIMIT;
+    while Client::connect(&server).was_asked() {
+        assert!(Instant::now() < give_up, "the silent one still counts");
+        sleep(Duration::from_millis(200));
+    }
 }
 
 /// The connection's client has not noticed: it was asleep.
 #[test]
 fn a_connection_that_the_server_has_forgotten_is_reset() {
-    let server = start(|options| options.limits.idle_timeout = Duration::from_millis(300));
+    let server = start(|options| options.limits.idle_timeout = Duration::from_secs(1));
     let mut client = Client::connect(&server);
     // Three probe time-outs, if that is longer: on a busy machine some seconds.
     let mut patience = (1..5).map(|doubled| Duration::from_secs(1 << doubled));

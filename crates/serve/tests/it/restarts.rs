@@ -2,7 +2,7 @@
 //! workers can do nothing else ends.
 
 use crate::common::h3::H3;
-use crate::common::{H2, Running, get, h2, read, soon};
+use crate::common::{H2, Running, TIME_LIMIT, get, h2, read, soon};
 use altway_http3::{ClientConfig, CloseReason};
 use altway_serve::{Error, KeyLog, Options, Site, Steering};
 use axum::Router;
@@ -294,7 +294,7 @@ async fn a_stop_closes_the_listeners_of_restarted_workers_and_answers_their_requ
     // It has come before the stop once a later one is answered.
     ask_tcp(&mut client).await.unwrap();
     faulty.server.ask_to_stop();
-    let give_up = Instant::now() + Duration::from_secs(5);
+    let give_up = Instant::now() + TIME_LIMIT;
     while TcpStream::connect(faulty.server.address).is_ok() {
         assert!(Instant::now() < give_up, "a listener is open");
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -346,7 +346,7 @@ fn panics_to_the_end(workers: usize) -> usize {
     let client = ClientConfig::new(Arc::new(tls));
     let server = faulty.server;
     let end = thread::spawn(|| server.join());
-    let give_up = Instant::now() + Duration::from_secs(30);
+    let give_up = Instant::now() + TIME_LIMIT;
     while !end.is_finished() {
         assert!(Instant::now() < give_up, "it serves on");
         H3::begin(address, client.clone()).flush();

@@ -1,7 +1,7 @@
 //! One address that takes all it can, and another that is served all the same.
 
 use crate::common::h3::H3;
-use crate::common::{H2, Running, get, get_over, h1, h2, read, soon};
+use crate::common::{H2, Running, TIME_LIMIT, get, get_over, h1, h2, read, soon};
 use altway_serve::Options;
 use http_body_util::Empty;
 use hyper::body::Bytes;
@@ -11,11 +11,15 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
+/// Less than any time-out of these servers, and more than a busy machine takes.
+const WITHOUT_WAITING: Duration = Duration::from_secs(20);
+
 /// One worker for 40 connections over each transport, five of each client.
 fn start(tls: bool, change: impl FnOnce(&mut Options)) -> Running {
     let small = |options: &mut Options| {
         options.threads = NonZeroUsize::MIN;
         options.limits.max_connections = 40;
+        options.limits.handshake_timeout = 3 * WITHOUT_WAITING;
         change(options);
     };
     if tls {
@@ -46,7 +50,7 @@ async fn idle(server: &Running, last: u8) -> H2 {
 /// Returns true if the server closes a connection on which nothing is sent.
 async fn is_closed(stream: &mut TcpStream) -> bool {
     let mut byte = [0];
-    let read = tokio::time::timeout(Duration::from_secs(5), stream.read(&mut byte)).await;
+    let read = tokio::time::timeout(WITHOUT_WAITING, stream.read(&mut byte)).await;
     matches!(read, Ok(Ok(0) | Err(_)))
 }
 
@@ -59,8 +63,8 @@ async fn a_client_beyond_its_share_is_closed_at_once_and_another_is_served() {
     }
     let mut beyond = connect_from(server.address, 1).await;
     assert!(is_closed(&mut beyond).await);
-    let other = tokio::time::timeout(Duration::from_secs(1), idle(&server, 2)).await;
-    let mut other = other.expect("within a second");
+    let other = tokio::time::timeout(WITHOUT_WAITING, idle(&server, 2)).await;
+    let mut other = other.expect("it waits for nobody");
     let mut plain = h1::<Empty<Bytes>>(connect_from(server.address, 3).await).await;
     assert_eq!(
         soon(plain.send_request(get_over(false, "/")))
@@ -85,7 +89,7 @@ async fn idle_connections_of_many_clients_make_room_for_newcomers() {
     let server = start(false, |_| {});
     let mut held = Vec::new();
     for last in 1..=60 {
-        let client = tokio::time::timeout(Duration::from_secs(2), idle(&server, last)).await;
+        let client = tokio::time::timeout(WITHOUT_WAITING, idle(&server, last)).await;
         held.push(client.expect("nobody waits"));
     }
     // The first were told to go; the last are there.
@@ -184,6 +188,8 @@ fn endless_block() -> Vec<u8> {
 async fn heads_that_are_not_complete_count_as_held() {
     let server = start(false, |options| {
         options.limits.max_held_bytes_per_client = Some(40 << 10);
+        options.limits.header_timeout = 3 * TIME_LIMIT;
+        options.limits.idle_timeout = 3 * TIME_LIMIT;
     });
     for bytes in [beginning(20_000), endless_block()] {
         let mut client = connect_from(server.address, 2).await;

@@ -1,7 +1,7 @@
 //! A server takes the place of a running one: no connection is refused, none breaks, and new ones
 //! are the new server's.
 
-use crate::common::{LARGE, Running, get, h1, h2, h3::H3, large, read, soon};
+use crate::common::{LARGE, Running, TIME_LIMIT, get, h1, h2, h3::H3, large, read, soon};
 use altway_http3::{CloseReason, StreamId};
 use altway_serve::{Bind, Error, Options, Spread, Steering};
 use http::Response;
@@ -181,22 +181,45 @@ async fn they_do_with_a_single_worker() {
     replace_twice(&Row::new(Steering::Kernel, 1)).await;
 }
 
-/// Connects again and again, until it is told to end; who answered.
+/// Somebody who connects again and again, and the names of those who answered.
+struct Clients {
+    answers: Arc<std::sync::Mutex<Vec<String>>>,
+    thread: JoinHandle<()>,
+}
+
+impl Clients {
+    /// Waits until a server of this name has answered often.
+    fn wait_for(&self, name: &str) {
+        let give_up = Instant::now() + TIME_LIMIT;
+        loop {
+            let answers = self.answers.lock().unwrap().clone();
+            if answers.iter().filter(|answer| *answer == name).count() >= 7 {
+                return;
+            }
+            assert!(!self.thread.is_finished(), "one was not answered");
+            assert!(Instant::now() < give_up, "{name} is not among {answers:?}");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// Connects again and again, until it is told to end.
 fn connect_again_and_again(
     server: &Running,
     end: &Arc<AtomicBool>,
     mut ask: impl FnMut(SocketAddr, rustls::ClientConfig) -> Vec<u8> + Send + 'static,
-) -> JoinHandle<Vec<String>> {
+) -> Clients {
     let (address, tls) = (server.address, server.site.client_tls(&[]));
     let end = Arc::clone(end);
-    thread::spawn(move || {
-        let mut answers = Vec::new();
+    let answers = Arc::<std::sync::Mutex<Vec<String>>>::default();
+    let heard = Arc::clone(&answers);
+    let thread = thread::spawn(move || {
         while !end.load(Ordering::Relaxed) {
-            let answer = ask(address, tls.clone());
-            answers.push(String::from_utf8(answer).unwrap());
+            let answer = String::from_utf8(ask(address, tls.clone())).unwrap();
+            heard.lock().unwrap().push(answer);
         }
-        answers
-    })
+    });
+    Clients { answers, thread }
 }
 
 fn ask_over_h1(address: SocketAddr, tls: rustls::ClientConfig) -> Vec<u8> {
@@ -245,15 +268,18 @@ fn who_connects_at_any_moment_is_answered_and_by_one_server_after_the_other() {
         connect_again_and_again(&first, &end, ask_over_h3),
     ];
     let pause = SETTLE + Duration::from_millis(500);
-    thread::sleep(Duration::from_millis(300));
+    let all_hear = |name: &str| clients.iter().for_each(|it| it.wait_for(name));
+    all_hear("first");
     let second = row.after(&first, "second");
     thread::sleep(pause);
+    all_hear("second");
     let _third = row.after(&second, "third");
     thread::sleep(pause);
+    all_hear("third");
     end.store(true, Ordering::Relaxed);
     for client in clients {
-        let mut answers = client.join().unwrap();
-        assert!(answers.len() > 20, "{}", answers.len());
+        client.thread.join().unwrap();
+        let mut answers = client.answers.lock().unwrap().clone();
         answers.dedup();
         assert_eq!(answers, ["first", "second", "third"]);
     }
@@ -267,10 +293,19 @@ async fn a_connection_that_is_kept_alive_is_told_to_end_by_a_response() {
     let response = soon(client.send_request(get("/name"))).await.unwrap();
     assert_eq!(read(response).await, b"first");
     let _second = row.after(&first, "second");
-    tokio::time::sleep(SETTLE + Duration::from_millis(500)).await;
-    let last = soon(client.send_request(get("/name"))).await.unwrap();
-    assert_eq!(last.headers()["connection"], "close");
-    assert_eq!(read(last).await, b"first");
+    // The first ends its connections once the second has shown that it stays.
+    let answers = async {
+        loop {
+            let answer = client.send_request(get("/name")).await.unwrap();
+            let last = answer.headers().get("connection").cloned();
+            assert_eq!(read(answer).await, b"first");
+            if let Some(last) = last {
+                return last;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    assert_eq!(soon(answers).await, "close");
     soon(tokio::task::spawn_blocking(|| first.join()))
         .await
         .unwrap()
@@ -435,8 +470,11 @@ fn a_server_whose_successor_ends_gives_up_the_connections_that_it_cannot_hear() 
     let row = Row::default();
     let first = row.first();
     let _unread = download(&first);
+    let mut idle = H3::connect(&first);
+    idle.get("/name");
     let second = row.after(&first, "second");
-    thread::sleep(SETTLE + Duration::from_millis(500));
+    // The first ends its connections once the second has shown that it stays.
+    idle.closed();
     drop(second);
     let begin = Instant::now();
     first.join().unwrap();

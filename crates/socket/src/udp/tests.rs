@@ -4,9 +4,12 @@ use super::*;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
+/// Time after which what was sent is not coming.
+const TIME_LIMIT: Duration = Duration::from_secs(30);
+
 fn pair(settings: Settings) -> (Udp<UdpSocket>, UdpSocket) {
     let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
-    peer.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    peer.set_read_timeout(Some(TIME_LIMIT)).unwrap();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(peer.local_addr().unwrap()).unwrap();
     (Udp::new(socket, settings).unwrap(), peer)
@@ -34,7 +37,7 @@ fn send(udp: &mut Udp<UdpSocket>, peer: &UdpSocket, size: usize, segment: usize)
 }
 
 fn receive(udp: &mut Udp<UdpSocket>, bytes: usize) -> Vec<usize> {
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + TIME_LIMIT;
     let mut sizes = Vec::new();
     while sizes.iter().sum::<usize>() < bytes {
         assert!(Instant::now() < deadline, "{sizes:?}");
@@ -72,7 +75,7 @@ fn unconnected() -> Udp<UdpSocket> {
 fn peers<const N: usize>() -> [UdpSocket; N] {
     std::array::from_fn(|_| {
         let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
-        peer.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        peer.set_read_timeout(Some(TIME_LIMIT)).unwrap();
         peer
     })
 }
@@ -267,7 +270,7 @@ fn every_codepoint_of_ecn_arrives_with_every_datagram() {
                 batch.take()
             };
             sender.send(next).unwrap();
-            let deadline = Instant::now() + Duration::from_secs(5);
+            let deadline = Instant::now() + TIME_LIMIT;
             let mut arrived = Vec::new();
             while arrived.len() < 3 {
                 assert!(Instant::now() < deadline, "{arrived:?}");

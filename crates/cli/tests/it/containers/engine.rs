@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long the engine may take to answer, and to end.
-const ENGINE_TIMEOUT: Duration = Duration::from_secs(20);
+const ENGINE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The file of Compose for a server by a configuration file.
 pub(super) const SITES: &str = "sites.yaml";

@@ -3,7 +3,7 @@
 
 use super::echo::Echo;
 use super::{BIG, Ground, HOST, UPLOAD, content, sha256};
-use crate::common::{Dir, Serving, installed, success};
+use crate::common::{Dir, Serving, TIME_LIMIT, installed, success};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -216,7 +216,7 @@ fn visit(ground: &Ground, port: u16) -> Vec<String> {
     let profile = ground.dir.path().join("profile");
     let start = format!("file://{}", start.display());
     let running = Browser::Chromium.open(ground, &profile, &start);
-    let deadline = Instant::now() + Duration::from_secs(40);
+    let deadline = Instant::now() + TIME_LIMIT;
     while reports(&ground.dir).len() == seen_before && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(100));
     }
@@ -224,7 +224,7 @@ fn visit(ground: &Ground, port: u16) -> Vec<String> {
     let reports = reports(&ground.dir);
     let report = reports
         .get(seen_before)
-        .expect("the browser reported within 40 s");
+        .expect("the browser reported within the time limit");
     report.split('-').map(str::to_owned).collect()
 }
 

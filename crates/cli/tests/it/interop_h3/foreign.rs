@@ -2,8 +2,7 @@
 //! what each is.
 
 use super::Ground;
-use crate::common::{eventually, provided, text};
-use crate::peers::free_port;
+use crate::common::{eventually, free_port, provided, text};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use serde_json::Value;

@@ -2,6 +2,7 @@
 //! responses, trailers; and whose port can change.
 
 use super::Ground;
+use crate::common::TIME_LIMIT;
 use altway_http3::{
     ClientConfig, Code, ConnectionHandle, Datagram, Endpoint, Event, Received, StreamId, Version,
 };
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Time that nothing that a test waits for exceeds.
-const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(30);
+const EXCHANGE_TIMEOUT: Duration = TIME_LIMIT;
 
 /// A connection of our own client.
 pub(super) struct Client {

@@ -1,6 +1,7 @@
 //! A blocking HTTP/3 client over the project's own engine.
 
 use super::Running;
+use super::TIME_LIMIT;
 use altway_http3::{
     ClientConfig, CloseReason, Code, ConnectionHandle, Datagram, Endpoint, Event, Received,
     Sessions, StreamId,
@@ -61,9 +62,9 @@ impl H3 {
 
     /// Carries datagrams until something holds.
     pub(crate) fn wait_until(&mut self, mut done: impl FnMut() -> bool) {
-        let give_up = Instant::now() + Duration::from_secs(30);
+        let give_up = Instant::now() + TIME_LIMIT;
         while !done() {
-            assert!(Instant::now() < give_up, "within half a minute");
+            assert!(Instant::now() < give_up, "within the time limit");
             while self.endpoint.poll_event().is_some() {}
             self.transmit();
             self.receive();
@@ -363,7 +364,7 @@ impl H3 {
 
     /// Carries datagrams until an event is the wanted one.
     fn exchange<T>(&mut self, mut wanted: impl FnMut(Event) -> Option<T>) -> T {
-        let give_up = Instant::now() + Duration::from_secs(30);
+        let give_up = Instant::now() + TIME_LIMIT;
         loop {
             while let Some((_, event)) = self.endpoint.poll_event() {
                 if let Some(found) = wanted(event) {
@@ -372,7 +373,7 @@ impl H3 {
                 }
             }
             self.transmit();
-            assert!(Instant::now() < give_up, "within half a minute");
+            assert!(Instant::now() < give_up, "within the time limit");
             self.receive();
         }
     }

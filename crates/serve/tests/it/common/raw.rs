@@ -1,6 +1,7 @@
 //! A blocking client of QUIC that knows no rule of HTTP/3, and sends in early data what ours would not.
 
 use super::Running;
+use super::TIME_LIMIT;
 use altway_quic::{
     ClientConfig, Connection, ConnectionHandle, Datagram, Direction, Endpoint, Event,
     QuicConnection, QuicEndpoint, Read, StreamId,
@@ -93,7 +94,7 @@ impl<'a> Raw<'a> {
     }
 
     fn wait<T>(&mut self, mut wanted: impl FnMut(Event) -> Option<T>) -> T {
-        let give_up = Instant::now() + Duration::from_secs(30);
+        let give_up = Instant::now() + TIME_LIMIT;
         loop {
             while let Some((connection, event)) = self.endpoint.poll_event() {
                 if connection == self.connection
@@ -102,7 +103,7 @@ impl<'a> Raw<'a> {
                     return found;
                 }
             }
-            assert!(Instant::now() < give_up, "within half a minute");
+            assert!(Instant::now() < give_up, "within the time limit");
             self.turn();
         }
     }
