@@ -46,6 +46,9 @@ pub(crate) enum Transport {
     Quic,
 }
 
+/// Memory of an idle connection, between that of TCP and that of QUIC.
+const CONNECTION_BYTES: usize = 20 << 10;
+
 /// The connections of a worker and their clients. Clones are the same.
 #[derive(Clone)]
 pub(crate) struct Clients(Rc<Shared>);
@@ -183,6 +186,13 @@ impl Clients {
         admitted
             .map_err(|incident| (self.0.record)(address, incident))
             .ok()
+    }
+
+    /// Bytes of memory that the connections take, roughly: what they hold over TCP, and an idle connection's own.
+    pub(crate) fn bytes(&self) -> usize {
+        let open: usize = self.0.table.borrow().open.iter().sum();
+        let own = open.saturating_mul(CONNECTION_BYTES);
+        own.saturating_add(self.0.held.bytes())
     }
 
     /// Whether a client has used up half of what it may have of connections or handshakes: then forged

@@ -84,7 +84,7 @@ impl HeldBytes {
         }
     }
 
-    #[cfg(test)]
+    /// The bytes that are held now.
     pub(crate) fn bytes(&self) -> usize {
         self.0.bytes.get()
     }

@@ -169,6 +169,7 @@ mod files;
 pub mod fuzzing;
 mod gcra;
 mod h3;
+mod heap;
 mod held;
 mod identity;
 mod incidents;

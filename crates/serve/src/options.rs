@@ -52,6 +52,10 @@ pub struct Options {
     /// Interval at which each worker reports that its event loop is running, for
     /// [`Monitor::heartbeats`](crate::Monitor::heartbeats). Default `None`: never.
     pub heartbeat: Option<Duration>,
+    /// A function that gives back what the calling thread has freed and its allocator keeps for it, such as `mi_collect`
+    /// of mimalloc. Each worker calls it on its own thread once it has become quiet: when what it holds for clients was
+    /// 1 MiB or more, and has been half of that or less for three seconds. Default `None`: nothing is called.
+    pub collect_heap: Option<fn()>,
     /// Worker threads, each with its own sockets and event loop; 4,096 at most. Default: one per core.
     pub threads: NonZeroUsize,
     /// The way in which new TCP connections are given to workers. Default: each worker accepts its own.
@@ -172,6 +176,7 @@ impl Options {
             alt_svc_port: None,
             passed: Vec::new(),
             heartbeat: None,
+            collect_heap: None,
             threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
             spread: Spread::default(),
             steering: Steering::default(),

@@ -441,6 +441,7 @@ fn setup(
         limits: options.limits,
         grace: options.shutdown_grace,
         heartbeat: options.heartbeat,
+        collect_heap: options.collect_heap,
         restarts: Restarts::default(),
     }
 }

@@ -31,6 +31,8 @@ pub(crate) struct Setup {
     pub(crate) grace: Duration,
     /// Interval at which a worker shows that its event loop turns; `None`: never.
     pub(crate) heartbeat: Option<Duration>,
+    /// Collects the heap of the calling thread.
+    pub(crate) collect_heap: Option<fn()>,
     pub(crate) restarts: Restarts,
 }
 

@@ -1,6 +1,8 @@
 //! A worker: a thread with its own event loop and sockets; connections never leave it.
 
+use crate::clients::Clients;
 use crate::files::FileCache;
+use crate::heap::HeapUse;
 use crate::listen::Sockets;
 use crate::metrics::WorkerCounters;
 use crate::request::log::FLUSH_INTERVAL;
@@ -17,7 +19,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::time::{MissedTickBehavior, interval};
 
-/// Interval at which files are looked for that nobody asks for any more.
+/// Interval at which files are looked for that nobody asks for any more, and at memory that nobody uses.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Interval at which a worker without an access log checks whether a report of incidents is due.
@@ -34,6 +36,9 @@ pub(crate) struct Worker<'a> {
     service: Arc<Service>,
     /// Interval at which the worker shows that its event loop turns.
     heartbeat: Option<Duration>,
+    /// Collects the heap of the calling thread.
+    collect_heap: Option<fn()>,
+    clients: Clients,
     counters: Arc<WorkerCounters>,
 }
 
@@ -62,6 +67,8 @@ impl<'a> Worker<'a> {
             files: memory.files,
             service: Arc::clone(&setup.service),
             heartbeat: setup.heartbeat,
+            collect_heap: setup.collect_heap,
+            clients: memory.clients,
             counters: Arc::clone(&memory.responder.counters),
         })
     }
@@ -75,18 +82,24 @@ impl<'a> Worker<'a> {
             files,
             service,
             heartbeat,
+            collect_heap,
+            clients,
             counters,
         } = self;
         runtime.block_on(async move {
             let sweeping = tokio::task::spawn_local(sweep(files, Arc::clone(&service)));
+            let looking = collect_heap.map(|collect| {
+                let looking = collect_when_quiet(collect, clients, Arc::clone(&counters));
+                tokio::task::spawn_local(looking)
+            });
             let beating = heartbeat.map(|every| tokio::task::spawn_local(beat(every, counters)));
             let h3 = h3.into_iter().map(|driver| driver.run(stop.clone()));
             let tcp = tcp.into_iter().map(|acceptor| acceptor.run(stop.clone()));
             let serving = async { tokio::join!(join_all(tcp), join_all(h3)) };
             let (_, h3) = logging(&service, serving).await;
             sweeping.abort();
-            if let Some(beating) = beating {
-                beating.abort();
+            for task in [beating, looking].into_iter().flatten() {
+                task.abort();
             }
             let mut ends = h3.into_iter();
             ends.try_for_each(|end| end.map_err(Error::Worker))
@@ -104,6 +117,20 @@ async fn sweep(files: Rc<RefCell<FileCache>>, service: Arc<Service>) {
         let content = Arc::clone(&service.current.get().content);
         content.files().for_each(|files| files.look_for_change(now));
         files.borrow_mut().sweep(now);
+    }
+}
+
+/// Collects the heap once the worker holds much less than it did.
+async fn collect_when_quiet(collect: fn(), clients: Clients, counters: Arc<WorkerCounters>) {
+    let mut heap = HeapUse::default();
+    let mut interval = interval(SWEEP_INTERVAL);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        interval.tick().await;
+        let held = clients.bytes().saturating_add(counters.quic_pool_bytes());
+        if heap.is_to_be_collected(held) {
+            collect();
+        }
     }
 }
 

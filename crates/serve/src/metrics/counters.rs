@@ -275,6 +275,11 @@ impl WorkerCounters {
         self.beats.add(1);
     }
 
+    /// The bytes of QUIC's pools that are taken, over the worker's endpoints.
+    pub(crate) fn quic_pool_bytes(&self) -> usize {
+        usize::try_from(self.quic_pool[0].get()).unwrap_or(usize::MAX)
+    }
+
     /// Notes how full the pool of a QUIC endpoint is, and what came of its handshakes. `gauge`: what was noted of it
     /// before.
     pub(crate) fn set_quic(&self, gauge: &mut EndpointGauge, endpoint: &EndpointStatistics) {

@@ -1,7 +1,8 @@
 //! Memory that a crowd of connections has left, on its way back to the kernel.
 //!
 //! mimalloc marks pages that nobody uses, and gives them back when somebody allocates much: a server on which it has
-//! become quiet would keep what its busiest minute took.
+//! become quiet would keep what its busiest minute took. What a worker's own heap keeps, the worker gives back itself
+//! (`Options::collect_heap`).
 
 use crate::sys;
 use std::io;

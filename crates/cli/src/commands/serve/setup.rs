@@ -7,7 +7,7 @@ use super::translated;
 use crate::diagnostics::{key_log_to, qlog_to};
 use crate::hint::usage_error;
 use crate::printer::Printer;
-use crate::stderr;
+use crate::{stderr, sys};
 use altway_config::{
     Action, EarlyData, Listen, Plan, Protocol, Route, Security as Listening, Site as SitePlan,
 };
@@ -73,6 +73,7 @@ pub(super) fn options(
         Listening::ClearText | Listening::Redirect => Security::ClearText,
     };
     let mut options = Options::new(site, security);
+    options.collect_heap = Some(sys::collect_own_heap);
     options.port = listener.address.port;
     options.bind = listener.address.ip.map_or(Bind::All, Bind::Address);
     options.threads = config.threads.unwrap_or(options.threads);

@@ -68,6 +68,7 @@ fn setup(dir: &std::path::Path) -> Arc<Setup> {
         },
         grace: Duration::ZERO,
         heartbeat: None,
+        collect_heap: None,
         restarts: Restarts::default(),
     })
 }
