@@ -83,8 +83,12 @@ pub(crate) fn origin(serve: impl Fn(Connection) + Send + Sync + Clone + 'static)
 
 /// An address at which nobody listens.
 pub(crate) fn nobody() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap()
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let address = socket.local_addr().unwrap();
+    // Bound for as long as the tests run, so that none of them listens there.
+    std::mem::forget(socket);
+    address
 }
 
 pub(crate) struct Connection {

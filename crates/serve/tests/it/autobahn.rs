@@ -6,11 +6,11 @@
 
 use super::proxied;
 use super::websockets::example;
-use crate::common::{Running, skipped, soon};
+use crate::common::{Running, free_port, skipped, soon};
 use altway_serve::Site;
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -122,10 +122,7 @@ async fn autobahn_s_cases_over_http2() {
         return;
     };
     let server = server();
-    // Free a moment ago, and nothing here takes ports at random meanwhile.
-    let front = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = front.local_addr().unwrap();
-    drop(front);
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
     let nghttpx = Command::new("nghttpx")
         .arg(format!("-f127.0.0.1,{};no-tls", address.port()))
         .arg(format!("-b127.0.0.1,{};;proto=h2", server.address.port()))

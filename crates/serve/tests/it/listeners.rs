@@ -1,7 +1,7 @@
 //! Further addresses: the way from clear text to TLS, sites in clear text, other protocols, other ports.
 
 use crate::common::h3::H3;
-use crate::common::{H2, Running, alt_svc, get, get_over, h1, h2, large, read, soon};
+use crate::common::{H2, Running, alt_svc, free_port, get, get_over, h1, h2, large, read, soon};
 use altway_serve::{
     Bind, FilesOptions, HeaderRule, Listener, ListenerKind, Options, Policy, Protocols, Site,
 };
@@ -156,12 +156,6 @@ async fn a_listener_gives_its_own_protocols() {
     let response = soon(all.send_request(get("/"))).await.unwrap();
     let offer = format!("h3=\":{}\"; ma=2592000", server.further[1].port());
     assert_eq!(alt_svc(&response), Some(offer.as_str()));
-}
-
-/// A port at which nobody listens.
-fn free_port() -> u16 {
-    let socket = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    socket.local_addr().unwrap().port()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
