@@ -73,10 +73,9 @@ pub struct PathStatistics {
     pub bytes_received: u64,
     /// Bytes of ack-eliciting packets that the peer has acknowledged on this path.
     pub bytes_acked: u64,
-    /// Progress of `bytes_acked` since there was nothing left to send: the latest moments at which what had been acknowledged since
-    /// then reached 16 KiB, 32 KiB, 64 KiB …, older ones first. The delivery rate after slow start is that from such a
-    /// moment on.
-    pub progress: [Option<AckProgress>; 4],
+    /// The moment at which between an eighth and a quarter of what has been acknowledged since there was nothing left to send
+    /// last had been acknowledged, once that is 64 KiB: the delivery rate after slow start is that from there on.
+    pub progress: Option<AckProgress>,
     /// Congestion events: lost packets, or an acknowledgement of marked ones (ECN). The window is cut once a
     /// round trip at most.
     pub congestion_events: u64,

@@ -521,7 +521,7 @@ impl QuicConnection for Connection {
             bytes_sent: statistics.udp_tx.bytes,
             bytes_received: statistics.udp_rx.bytes,
             bytes_acked: acked.bytes,
-            progress: acked.progress,
+            progress: acked.progress(),
             congestion_events: path.congestion_events,
             handshake: self.handshake,
         })

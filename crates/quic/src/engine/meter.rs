@@ -66,7 +66,7 @@ pub(crate) fn acked(controller: &dyn Controller) -> Acked {
 pub(crate) struct Acked {
     pub(crate) bytes: u64,
     /// The latest doublings from [`FIRST_PROGRESS`] on, older ones first.
-    pub(crate) progress: [Option<AckProgress>; 4],
+    doublings: [Option<AckProgress>; 3],
     /// `bytes` when nothing was in flight, and when the next doubling is reached.
     idle_at: u64,
     next: u64,
@@ -77,6 +77,11 @@ pub(crate) struct Acked {
 const FIRST_PROGRESS: u64 = 16 << 10;
 
 impl Acked {
+    /// The third last doubling: two more are a quarter at most.
+    pub(crate) fn progress(&self) -> Option<AckProgress> {
+        self.doublings[0]
+    }
+
     fn add(&mut self, bytes: u64, now: Instant) {
         if self.is_idle || self.next == 0 {
             *self = Self {
@@ -88,8 +93,8 @@ impl Acked {
         }
         self.bytes += bytes;
         if self.bytes >= self.next {
-            self.progress.rotate_left(1);
-            self.progress[3] = Some(AckProgress {
+            self.doublings.rotate_left(1);
+            self.doublings[2] = Some(AckProgress {
                 at: now,
                 bytes_acked: self.bytes,
             });
@@ -177,33 +182,36 @@ impl Controller for MeteredController {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "an instant to count from")]
 mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// Kilobytes of each moment of progress, and its millisecond.
-    fn progress(acked: &Acked, start: Instant) -> Vec<(u64, u128)> {
-        let noted = acked.progress.iter().flatten();
-        noted
-            .map(|it| (it.bytes_acked >> 10, (it.at - start).as_millis()))
-            .collect()
-    }
-
     #[test]
-    fn progress_is_noted_at_doublings_since_nothing_was_in_flight() {
+    fn progress_is_the_moment_of_an_eighth_to_a_quarter_since_there_was_nothing_to_send() {
+        let mut pair = Acked::default();
         let start = Instant::now();
-        let mut acked = Acked::default();
-        for millis in 1..=500 {
-            acked.add(1 << 10, start + Duration::from_millis(millis));
-        }
-        let doublings = [(32, 32), (64, 64), (128, 128), (256, 256)];
-        assert_eq!(progress(&acked, start), doublings);
-        acked.is_idle = true;
-        for millis in 1_001..=1_040 {
-            acked.add(1 << 10, start + Duration::from_millis(millis));
-            acked.is_idle = false;
-        }
-        assert_eq!(progress(&acked, start), [(516, 1_016), (532, 1_032)]);
-        assert_eq!(acked.bytes, 540 << 10);
+        let kib = |acked: &Acked| {
+            let it = acked.progress()?;
+            Some((it.bytes_acked >> 10, (it.at - start).as_millis()))
+        };
+        let acknowledge = |acked: &mut Acked, from: u64, count: u64| {
+            for millis in from + 1..=from + count {
+                acked.add(1 << 10, start + Duration::from_millis(millis));
+                acked.is_idle = false;
+            }
+        };
+        acknowledge(&mut pair, 0, 63);
+        assert_eq!(kib(&pair), None);
+        acknowledge(&mut pair, 63, 1);
+        assert_eq!(kib(&pair), Some((16, 16)));
+        acknowledge(&mut pair, 64, 436);
+        assert_eq!(kib(&pair), Some((64, 64)), "of 500");
+        pair.is_idle = true;
+        acknowledge(&mut pair, 1_000, 40);
+        assert_eq!(kib(&pair), None);
+        acknowledge(&mut pair, 1_040, 40);
+        assert_eq!(kib(&pair), Some((516, 1_016)));
+        assert_eq!(pair.bytes, 580 << 10);
     }
 }

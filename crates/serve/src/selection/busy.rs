@@ -72,7 +72,7 @@ impl Busy {
         let handed_over = marks.iter().rev().flatten().find(in_first_quarter);
         let mark = handed_over
             .copied()
-            .or_else(|| acknowledged(bytes, marks.iter().flatten().next()?, counters))?;
+            .or_else(|| acknowledged(bytes, acked, marks.iter().flatten().next()?, counters))?;
         let time = at.checked_duration_since(mark.at)?;
         let nanos = time.as_nanos().max(1);
         let bits = counters.bits(acked.saturating_sub(mark.acked));
@@ -91,16 +91,16 @@ impl Busy {
     }
 }
 
-/// A mark in the first quarter of `bytes` by what was acknowledged since `first`: QUIC takes a response of megabytes at once, so
-/// that none was handed over in the course of it.
-fn acknowledged(bytes: u64, first: &Mark, counters: &Counters) -> Option<Mark> {
-    let progress = counters.progress.iter().rev().flatten();
-    let mut marks = progress.filter(|it| it.at >= first.at).map(|it| Mark {
-        bytes: it.bytes_acked.saturating_sub(first.acked),
-        at: it.at,
-        acked: it.bytes_acked,
-    });
-    marks.find(|mark| mark.bytes <= bytes / 4)
+/// A mark by what was acknowledged after `first`, if the greater part of `bytes` was after it: QUIC takes a response of
+/// megabytes at once, so that none of it was handed over in its course.
+fn acknowledged(bytes: u64, acked: u64, first: &Mark, counters: &Counters) -> Option<Mark> {
+    let progress = counters.progress?;
+    let after = acked.saturating_sub(progress.bytes_acked);
+    (progress.at >= first.at && after > bytes / 2).then_some(Mark {
+        bytes,
+        at: progress.at,
+        acked: progress.bytes_acked,
+    })
 }
 
 #[cfg(test)]
@@ -163,16 +163,11 @@ mod tests {
             let bulk = busy.end(at(1_500), 503_000, &counters);
             bulk.map(|bulk| (bulk.rate.as_bps(), bulk.app_limited))
         };
-        let course = [
-            progress(35_000, 1_070),
-            progress(68_000, 1_090),
-            progress(134_000, 1_131),
-            progress(265_000, 1_262),
-        ];
         let expected = (503_000 - 68_000) * 8 * 1_000 / 410;
-        assert_eq!(rate(course), Some((expected, false)));
-        let before = [None, None, progress(1_000, 900), progress(2_000, 990)];
-        assert_eq!(rate(before), None);
+        assert_eq!(rate(progress(68_000, 1_090)), Some((expected, false)));
+        assert_eq!(rate(progress(2_000, 990)), None, "of another transfer");
+        assert_eq!(rate(progress(300_000, 1_290)), None, "of a smaller part");
+        assert_eq!(rate(None), None);
     }
 
     #[test]

@@ -21,8 +21,8 @@ pub(crate) struct Counters {
     pub(crate) packets_spurious: u64,
     /// Payload that the client has acknowledged.
     pub(crate) bytes_acked: u64,
-    /// Moments of `bytes_acked` since there was nothing left to send, older ones first, where the transport keeps them.
-    pub(crate) progress: [Option<http3::AckProgress>; 4],
+    /// Moment of `bytes_acked` in the first quarter of a transfer, where the transport notes it.
+    pub(crate) progress: Option<http3::AckProgress>,
     /// Bits on the wire for 1,000 of payload.
     pub(crate) wire: u64,
     /// The time at which the client had everything that it was known to be owed, and what was acknowledged then.
@@ -48,7 +48,7 @@ impl Counters {
             packets_lost: info.retransmissions,
             packets_spurious: info.duplicates.unwrap_or(0),
             bytes_acked: info.bytes_acked,
-            progress: [None; 4],
+            progress: None,
             wire: wire(info.segment_bytes, headers),
             arrived: None,
         }

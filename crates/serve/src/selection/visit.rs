@@ -567,7 +567,7 @@ pub(crate) fn told(min_rtt: Option<Duration>, sent: u64, lost: u64) -> Counters 
         packets_lost: lost,
         packets_spurious: 0,
         bytes_acked: 0,
-        progress: [None; 4],
+        progress: None,
         wire: 8_000,
         arrived: None,
     }
