@@ -49,29 +49,51 @@ impl Folder {
         self.of_name(name).join("certificate.pem")
     }
 
-    /// The names that came at run time and have a certificate, in alphabetical order. Reads a file for each name.
-    #[must_use]
-    pub fn names_on_demand(&self) -> Vec<String> {
-        let mut names = self.known_on_demand();
-        names.retain(|name| self.certificate(name).is_file());
+    /// The names that came at run time and have a certificate, in alphabetical order. Reads a file for each name; a name
+    /// of which that can't be read counts as one of them.
+    ///
+    /// # Errors
+    /// The folder is there and can't be listed.
+    pub fn names_on_demand(&self) -> Result<Vec<String>, Error> {
+        let mut names = self.names()?;
+        names.retain(|name| {
+            let is_on_demand = |text: Option<String>| parsed(text).is_some_and(|it| it.used_at > 0);
+            let may_be_there = self.certificate(name).try_exists().unwrap_or(true);
+            may_be_there && read(&self.state(name)).map_or(true, is_on_demand)
+        });
+        Ok(names)
+    }
+
+    /// The names that came at run time, with those whose orders were not decided, in alphabetical order.
+    pub(crate) fn known_on_demand(&self) -> Vec<String> {
+        let is_on_demand = |name: &String| self.saved_state(name).is_some_and(|it| it.used_at > 0);
+        let mut names = self.names().unwrap_or_else(|error| {
+            tracing::warn!("{error}: certificates on demand are not renewed");
+            Vec::new()
+        });
+        names.retain(is_on_demand);
         names
     }
 
-    /// The same with those whose orders were not decided.
-    pub(crate) fn known_on_demand(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.authority.join("certificates"));
-        let entries = entries.into_iter().flatten().flatten();
-        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        let is_on_demand = |name: &String| self.saved_state(name).is_some_and(|it| it.used_at > 0);
-        let mut names: Vec<_> = names.filter(is_on_demand).collect();
+    /// The names that have a folder, in alphabetical order.
+    fn names(&self) -> Result<Vec<String>, Error> {
+        let folder = self.authority.join("certificates");
+        let listed = || {
+            let names = fs::read_dir(&folder)?.map(|entry| Ok(entry?.file_name().into_string()));
+            names.collect::<io::Result<Vec<_>>>()
+        };
+        let listed = match listed() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            listed => listed.map_err(failed("list", &folder))?,
+        };
+        let mut names: Vec<_> = listed.into_iter().filter_map(Result::ok).collect();
         names.sort_unstable();
-        names
+        Ok(names)
     }
 
     /// Reads the memory of a name, if any was kept.
     pub(crate) fn saved_state(&self, name: &str) -> Option<SavedState> {
-        let text = read(&self.state(name)).ok().flatten()?;
-        serde_json::from_str(&text).ok()
+        parsed(read(&self.state(name)).ok().flatten())
     }
 
     /// The folder that holds those of all authorities.
@@ -141,6 +163,11 @@ impl Folder {
     fn of_name(&self, name: &str) -> PathBuf {
         self.authority.join("certificates").join(plain(name))
     }
+}
+
+/// The memory of a name, by the content of its file.
+fn parsed(text: Option<String>) -> Option<SavedState> {
+    serde_json::from_str(&text?).ok()
 }
 
 /// A text as the name of a file.
@@ -228,7 +255,8 @@ mod tests {
     fn names_on_demand_are_found_again_with_their_certificates_alone() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::new(dir.path(), DIRECTORY);
-        assert_eq!(folder.names_on_demand(), [""; 0]);
+        let names_on_demand = || folder.names_on_demand().unwrap();
+        assert_eq!(names_on_demand(), [""; 0]);
         for (name, used_at, has_certificate) in [
             ("b.example", 5, true),
             ("a.example", 5, true),
@@ -245,10 +273,18 @@ mod tests {
                 write(&folder.certificate(name), "pem").unwrap();
             }
         }
-        assert_eq!(folder.names_on_demand(), ["a.example", "b.example"]);
+        assert_eq!(names_on_demand(), ["a.example", "b.example"]);
+        // A folder can't be read as a file, whoever reads it.
+        fs::remove_file(folder.state("a.example")).unwrap();
+        fs::create_dir(folder.state("a.example")).unwrap();
+        assert_eq!(names_on_demand(), ["a.example", "b.example"]);
         folder.forget("a.example");
         folder.forget("a.example");
-        assert_eq!(folder.names_on_demand(), ["b.example"]);
+        assert_eq!(names_on_demand(), ["b.example"]);
+        let all = dir.path().join("acme.example-14000-dir/certificates");
+        fs::remove_dir_all(&all).unwrap();
+        fs::write(&all, "no folder").unwrap();
+        assert!(folder.names_on_demand().is_err());
     }
 
     #[test]

@@ -127,6 +127,12 @@ impl Identity {
         Ok(self)
     }
 
+    /// Returns the file of the chain, as it was given.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The names that the certificate is for (RFC 5280 section 4.2.1.6); empty where it can't be parsed.
     pub(crate) fn dns_names(&self) -> Vec<String> {
         let leaf = self.certified.end_entity_cert().ok();

@@ -43,6 +43,13 @@ impl ReloadHandle {
         self.show(certificates);
     }
 
+    /// Returns the certificates that handshakes are shown from now on; none in clear text.
+    #[must_use]
+    pub fn certificates(&self) -> Certificates {
+        let in_use = self.certificates.as_ref();
+        in_use.map_or_else(Certificates::default, |in_use| in_use.with(Clone::clone))
+    }
+
     /// Replaces the certificates that handshakes show; their demands on clients hold for requests already.
     fn show(&self, certificates: Certificates) {
         let Some(in_use) = &self.certificates else {

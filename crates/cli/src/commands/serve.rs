@@ -180,10 +180,10 @@ pub(super) fn run_plan(
     let sandbox = Sandbox::enter(plan, &places, admin_at.as_ref())?;
     queue_stderr(printer);
     let site = setup::site(plan, &how.statistics)?;
-    let stamps = watch::Stamps::of(plan);
+    let mut stamps = watch::Stamps::of(plan);
     let acme = acme::open(plan)?;
     let demand = acme.as_ref().map(acme::Acme::demand);
-    let mut options = setup::options(plan, site, spelling, demand, printer)?;
+    let mut options = setup::options(plan, site, spelling, (demand, &mut stamps), printer)?;
     options.passed = passed::sockets(&plan.config().listen)?;
     let watchdog = notify::watchdog();
     options.heartbeat = watchdog.map(notify::heartbeat);

@@ -13,7 +13,7 @@ use altway_config::{AcmeChallenge, Plan};
 use altway_serve::Challenges;
 use anyhow::Result;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -133,19 +133,38 @@ pub(super) fn folder(plan: &Plan) -> Option<Folder> {
 }
 
 /// The names on demand that have a certificate, of those that a plan has on demand.
-pub(super) fn names_on_demand(plan: &Plan) -> Vec<String> {
+///
+/// # Errors
+/// The folder can't be listed.
+pub(super) fn names_on_demand(plan: &Plan) -> Result<Vec<String>, altway_acme::Error> {
+    let (Some(covered), Some(folder)) = (plan.on_demand_names(), folder(plan)) else {
+        return Ok(Vec::new());
+    };
+    let mut names = folder.names_on_demand()?;
+    names.retain(|name| covered.covers(name));
+    Ok(names)
+}
+
+/// The names that a plan has on demand, of the certificates in these files.
+pub(super) fn names_on_demand_of<'f>(
+    plan: &Plan,
+    files: impl Iterator<Item = &'f Path>,
+) -> Vec<String> {
     let (Some(covered), Some(folder)) = (plan.on_demand_names(), folder(plan)) else {
         return Vec::new();
     };
-    let mut names = folder.names_on_demand();
-    names.retain(|name| covered.covers(name));
-    names
+    let names = files.filter_map(|file| {
+        let name = file.parent()?.file_name()?.to_str()?;
+        (folder.certificate(name) == file && covered.covers(name)).then(|| name.to_owned())
+    });
+    names.collect()
 }
 
-/// The files of the plan's certificates by ACME, those of names on demand among them.
+/// The files of the plan's certificates by ACME, those of names on demand among them as far as they can be listed.
 pub(super) fn files(plan: &Plan) -> Vec<PathBuf> {
     let folder = folder(plan);
-    let names = plan.acme_names().into_iter().chain(names_on_demand(plan));
+    let on_demand = names_on_demand(plan).unwrap_or_default();
+    let names = plan.acme_names().into_iter().chain(on_demand);
     let file = |name: String| folder.as_ref().map(|folder| folder.certificate(&name));
     names.filter_map(file).collect()
 }

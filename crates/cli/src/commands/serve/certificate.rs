@@ -4,8 +4,10 @@ use super::acme::{self, Demand};
 use crate::hint::usage_error;
 use crate::printer::Printer;
 use altway_config::{Certificate, ClientCertificates, Plan, Secret};
-use altway_serve::{Certificates, ClientAuth, Identity, certs};
+use altway_serve::{Certificates, ClientAuth, Error, Identity, certs};
 use anyhow::Result;
+use std::collections::HashMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -73,48 +75,123 @@ impl Files {
 }
 
 /// The occasion on which certificates are read: what is said of them differs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Origin {
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Origin<'c> {
     /// The server begins.
     Start,
-    /// The server runs.
-    Reload,
+    /// The server runs, with these certificates so far.
+    Reload(&'c Certificates),
 }
 
-/// Reads the certificates of all sites, or has them made, and warns of what is to be mended. `on_demand`: told of names
-/// without one.
+/// The certificates of a plan as they were read.
+#[derive(Debug)]
+pub(super) struct Reading {
+    pub(super) certificates: Certificates,
+    /// The faults that the operator should mend although the certificates can be used.
+    warnings: Vec<String>,
+    /// The first fault that kept a certificate by ACME from being read: the former one is used, if there is one.
+    pub(super) unread: Option<String>,
+}
+
+impl Reading {
+    /// Tells the operator what is to be mended.
+    pub(super) fn tell(&self, printer: &Printer) {
+        for warning in &self.warnings {
+            printer.warn(warning);
+        }
+        if let Some(unread) = &self.unread {
+            tracing::error!(
+                "{unread}; it is read again soon, and a former certificate stays in use"
+            );
+        }
+    }
+}
+
+/// Reads the certificates of all sites, or has them made. `on_demand`: told of names without one.
 ///
 /// # Errors
-/// One can't be read.
+/// One can't be read that does not come by ACME.
 pub(super) fn certificates(
     plan: &Plan,
-    origin: Origin,
+    origin: Origin<'_>,
     on_demand: Option<&Demand>,
     printer: &Printer,
-) -> Result<Certificates> {
-    let warned = |identity: Identity| {
-        for warning in identity.warnings(SystemTime::now()) {
-            printer.warn(&warning.to_string());
-        }
-        identity
-    };
-    let own = |names: &[String]| own_certificate(names, origin, printer).map(warned);
-    let read = |certificate: &Certificate| identity(certificate).map(warned);
-    let folder = acme::folder(plan);
-    // Of these there is nothing to mend by hand.
-    let ordered = |name: &str| {
-        let file = folder.as_ref()?.certificate(name);
-        Identity::from_pem_files(&file, &file).ok()
-    };
-    let mut all = altway_site::certificates(plan, read, ordered, own)?;
+) -> Result<Reading> {
+    let (mut of_own, mut of_files) = (Vec::new(), Vec::new());
+    let own =
+        |names: &[String]| own_certificate(names, origin, printer).map(|it| noted(it, &mut of_own));
+    let read = |certificate: &Certificate| identity(certificate).map(|it| noted(it, &mut of_files));
+    let mut ordered = Ordered::new(plan, origin);
+    let mut all = altway_site::certificates(plan, read, |name| ordered.read(name), own)?;
     if let Some(on_demand) = on_demand {
-        let names = acme::names_on_demand(plan).into_iter();
-        let ordered = names.filter_map(|name| ordered(&name));
-        all = ordered
+        let names = ordered.names_on_demand(plan).into_iter();
+        let identities = names.filter_map(|name| ordered.read(&name));
+        all = identities
             .fold(all, Certificates::with)
             .on_demand(on_demand.handshakes());
     }
-    altway_site::with_client_auth(plan, all, client_auth)
+    let unread = ordered.unread;
+    of_files.extend(of_own);
+    Ok(Reading {
+        certificates: altway_site::with_client_auth(plan, all, client_auth)?,
+        warnings: of_files,
+        unread,
+    })
+}
+
+/// Adds what is to be mended of a certificate to the warnings.
+fn noted(identity: Identity, warnings: &mut Vec<String>) -> Identity {
+    let each = identity.warnings(SystemTime::now());
+    warnings.extend(each.iter().map(ToString::to_string));
+    identity
+}
+
+/// The certificates by ACME of a plan. Of these there is nothing to mend by hand.
+struct Ordered<'c> {
+    folder: Option<altway_acme::Folder>,
+    /// The certificates in use, by their files.
+    former: HashMap<&'c Path, &'c Identity>,
+    unread: Option<String>,
+}
+
+impl<'c> Ordered<'c> {
+    fn new(plan: &Plan, origin: Origin<'c>) -> Self {
+        let former = match origin {
+            Origin::Start => HashMap::new(),
+            Origin::Reload(former) => former.iter().map(|it| (it.path(), it)).collect(),
+        };
+        Self {
+            folder: acme::folder(plan),
+            former,
+            unread: None,
+        }
+    }
+
+    /// The certificate of a name, or the former one where its file is there and can't be read: what keeps it from that
+    /// may pass, as a lack of descriptors does.
+    fn read(&mut self, name: &str) -> Option<Identity> {
+        let file = self.folder.as_ref()?.certificate(name);
+        match Identity::from_pem_files(&file, &file) {
+            Ok(identity) => Some(identity),
+            Err(Error::ReadPem { source, .. }) if source.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => {
+                self.note(&error.into());
+                self.former.get(&*file).copied().cloned()
+            }
+        }
+    }
+
+    /// The names on demand that have a certificate, or the former ones where they can't be listed.
+    fn names_on_demand(&mut self, plan: &Plan) -> Vec<String> {
+        acme::names_on_demand(plan).unwrap_or_else(|error| {
+            self.note(&error.into());
+            acme::names_on_demand_of(plan, self.former.keys().copied())
+        })
+    }
+
+    fn note(&mut self, error: &anyhow::Error) {
+        self.unread.get_or_insert_with(|| format!("{error:#}"));
+    }
 }
 
 /// The text of a secret. `what`: the secret in words.
@@ -182,7 +259,7 @@ fn credential(name: &str) -> Result<PathBuf> {
 }
 
 /// Says how to trust the authority when it is new, and where that is told ever after.
-fn own_certificate(names: &[String], origin: Origin, printer: &Printer) -> Result<Identity> {
+fn own_certificate(names: &[String], origin: Origin<'_>, printer: &Printer) -> Result<Identity> {
     let store = certs::Store::open_default()?;
     let leaf = store.leaf(names)?;
     let authority = store.authority();
@@ -197,7 +274,7 @@ fn own_certificate(names: &[String], origin: Origin, printer: &Printer) -> Resul
             "made a certificate for {names}; to trust its authority:\n"
         ));
         printer.say(&certs::trust::instructions(&authority));
-    } else if origin == Origin::Start {
+    } else if matches!(origin, Origin::Start) {
         let authority = authority.display();
         printer.say(&format!("certificate of altway's own authority, {authority} (`altway certs` tells how to trust it)"));
     }

@@ -1,7 +1,7 @@
 //! The configuration of a running server, read again.
 
 use super::acme::{self, Ordering};
-use super::certificate::{Origin, certificates};
+use super::certificate::{Origin, Reading, certificates};
 use super::places::Places;
 use super::sandbox::Sandbox;
 use super::setup::ticket_keys;
@@ -12,7 +12,7 @@ use altway_acme::Manager;
 use altway_admin::Reloaded;
 use altway_config::{Config, Limits, Plan, Site};
 use altway_proxy::Statistics;
-use altway_serve::{Certificates, ReloadHandle};
+use altway_serve::ReloadHandle;
 use anyhow::Result;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -74,10 +74,11 @@ impl Reloading {
         self.acme.as_ref()?.manager()
     }
 
-    /// The certificates of a plan.
-    fn certificates(&self, plan: &Plan) -> Result<Certificates> {
+    /// Reads the certificates of a plan.
+    fn certificates(&self, plan: &Plan) -> Result<Reading> {
         let demand = self.acme.as_ref().map(Ordering::demand);
-        certificates(plan, Origin::Reload, demand, &self.printer)
+        let former = self.server.certificates();
+        certificates(plan, Origin::Reload(&former), demand, &self.printer)
     }
 
     /// Reads the certificates after one was issued.
@@ -109,8 +110,8 @@ impl Reloading {
         }
     }
 
-    /// Reads the certificates again if one of their files was replaced. What can't be used is reported once, and the
-    /// former certificates stay.
+    /// Reads the certificates again if one of their files was replaced or could not be read. What can't be used is
+    /// reported once, and the former certificates stay.
     pub(super) fn look(&self) {
         self.look_for("the files have changed: ");
     }
@@ -118,24 +119,34 @@ impl Reloading {
     /// `why`: what is said of it, if anything.
     fn look_for(&self, why: &str) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        let stamps = Stamps::of(&current.plan);
-        if stamps == current.stamps {
+        let mut stamps = Stamps::of(&current.plan);
+        if !current.stamps.are_outdated(&stamps) {
             return;
         }
-        current.stamps = stamps;
-        match self.certificates(&current.plan) {
-            Ok(shown) => {
-                let count = shown.iter().count();
-                self.server.replace_certificates(shown);
+        let read = self.certificates(&current.plan);
+        stamps.unread = match &read {
+            Ok(reading) => reading.unread.clone(),
+            Err(error) => Some(format!("{error:#}")),
+        };
+        let is_news = stamps != current.stamps;
+        match read {
+            Ok(reading) => {
+                let count = reading.certificates.iter().count();
+                if is_news {
+                    reading.tell(&self.printer);
+                }
+                self.server.replace_certificates(reading.certificates);
                 let read = read_again(Some(count));
-                if !why.is_empty() {
+                if is_news && !why.is_empty() {
                     self.printer.say(&format!("{why}{}", read.trim_end()));
                 }
             }
-            Err(error) => tracing::error!(
+            Err(error) if is_news => tracing::error!(
                 "the files of certificates have changed, and the former ones stay in use: {error:#}"
             ),
+            Err(_) => {}
         }
+        current.stamps = stamps;
     }
 
     /// Looks every [`INTERVAL`](watch::INTERVAL), on a thread of its own, until the process ends.
@@ -171,13 +182,18 @@ impl Reloading {
         let acme = self.acme.as_ref();
         let acme = acme.map(|acme| Ok::<_, anyhow::Error>((acme, acme.prepare(&plan)?)));
         let acme = acme.transpose()?;
-        let stamps = Stamps::of(&plan);
+        let mut stamps = Stamps::of(&plan);
         let ticket_keys = ticket_keys(&plan)?;
         let is_clear = current.config().listen.is_clear_text();
         let shown = match is_clear || plan.config().listen.is_clear_text() {
             true => None,
             false => Some(self.certificates(&plan)?),
         };
+        let shown = shown.map(|reading| {
+            reading.tell(&self.printer);
+            stamps.unread = reading.unread;
+            reading.certificates
+        });
         let count = shown.as_ref().map(|shown| shown.iter().count());
         let site = altway_site::site_counted(&plan, &self.statistics)?;
         self.server
@@ -323,6 +339,7 @@ fn not_replaced(former: &Config, new: &Config) -> Vec<&'static str> {
 mod tests {
     use super::*;
     use altway_config::NoFiles;
+    use altway_serve::certs::Store;
     use std::path::Path;
 
     fn plan(text: &str) -> Plan {
@@ -368,7 +385,6 @@ mod tests {
 
     /// A certificate with its key, in a folder to which a link leads: `NAME/..data/tls.crt`.
     fn swap(folder: &Path, version: &str, names: &[&str]) {
-        use altway_serve::certs::Store;
         let made = Store::open(folder.join(format!("store-{version}"))).unwrap();
         let leaf = made.leaf(names).unwrap();
         let target = folder.join(version);
@@ -378,6 +394,86 @@ mod tests {
         let link = folder.join("new-link");
         std::os::unix::fs::symlink(&target, &link).unwrap();
         std::fs::rename(&link, folder.join("data")).unwrap();
+    }
+
+    /// A server that goes by a plan, and what reads its files again.
+    fn bound(plan: Plan) -> (altway_serve::Server, Reloading) {
+        use super::super::{limits::Spelling, sandbox::State, setup};
+        let printer = Printer::new(true);
+        let mut stamps = Stamps::of(&plan);
+        let site = setup::site(&plan, &Arc::default()).unwrap();
+        let (told, spelling) = ((None, &mut stamps), Spelling::Keys);
+        let options = setup::options(&plan, site, spelling, told, &printer).unwrap();
+        let server = altway_serve::Server::bind(&options).unwrap();
+        let acme = acme::open(&plan).unwrap();
+        let ordering = acme.map(|acme| Ordering::new(&acme, &plan));
+        let reloading = Reloading::new(
+            None,
+            plan,
+            stamps,
+            (server.reload_handle(), Arc::default()),
+            (Sandbox::none(State::Off), ordering),
+            printer,
+        );
+        (server, reloading)
+    }
+
+    #[test]
+    fn a_certificate_by_acme_that_cannot_be_read_stays_in_use_and_is_read_again_until_it_can() {
+        use std::fs::{self, File};
+        let dir = tempfile::tempdir().unwrap();
+        let names = ["a.test", "b.test"];
+        let plan = plan(&format!(
+            "[listen]\nhttps = [\"127.0.0.1:0\"]\n[acme]\nfolder = \"{}\"\n[[site]]\nnames = {names:?}\n{SITE}",
+            dir.path().join("acme").display()
+        ));
+        let made = |version: &str, name: &str| {
+            let leaf = Store::open(dir.path().join(format!("{version}-{name}"))).unwrap();
+            let leaf = leaf.leaf(&[name]).unwrap();
+            fs::read_to_string(&leaf.certificate).unwrap() + &fs::read_to_string(&leaf.key).unwrap()
+        };
+        let file = |name: &str| acme::folder(&plan).unwrap().certificate(name);
+        for name in names {
+            fs::create_dir_all(file(name).parent().unwrap()).unwrap();
+            fs::write(file(name), made("one", name)).unwrap();
+        }
+        let (a, b) = (file("a.test"), file("b.test"));
+        let (server, reloading) = bound(plan);
+        let shown = || {
+            let shown = server.monitor().certificates();
+            let names = shown.iter().map(|it| it.names.join(" "));
+            names.collect::<Vec<_>>().join(" ")
+        };
+        let are_shown = |names: &[&str]| names.iter().all(|name| shown().contains(name));
+        assert!(are_shown(&names), "{}", shown());
+        // A folder can't be read as a file, whoever reads it.
+        fs::remove_file(&a).unwrap();
+        fs::create_dir(&a).unwrap();
+        reloading.look();
+        assert!(are_shown(&names), "{}", shown());
+        let reloaded = reloading.reload();
+        assert!(reloaded.success, "{}", reloaded.report);
+        assert!(are_shown(&names), "{}", shown());
+        fs::remove_dir(&a).unwrap();
+        reloading.look();
+        assert!(!shown().contains("a.test"), "it is gone: {}", shown());
+        fs::write(&a, "no certificate").unwrap();
+        reloading.look();
+        assert!(!shown().contains("a.test"), "{}", shown());
+        // As after a lack of descriptors, nothing shows that it can be read now.
+        let time = fs::metadata(&a).unwrap().modified().unwrap();
+        fs::write(&a, made("two", "a.test")).unwrap();
+        File::options()
+            .write(true)
+            .open(&a)
+            .unwrap()
+            .set_modified(time)
+            .unwrap();
+        reloading.look();
+        assert!(are_shown(&names), "{}", shown());
+        fs::remove_file(&b).unwrap();
+        reloading.look();
+        assert!(!shown().contains("b.test"), "{}", shown());
     }
 
     #[test]
@@ -390,22 +486,9 @@ mod tests {
             "[listen]\nhttps = [\"127.0.0.1:0\"]\n[[site]]\ndefault = true\n\
              certificate = {{ chain = \"{data}/tls.crt\", key = \"{data}/tls.key\" }}\n{SITE}"
         ));
-        let printer = Printer::new(true);
-        let stamps = Stamps::of(&plan);
-        let site = super::super::setup::site(&plan, &Arc::default()).unwrap();
-        let spelling = super::super::limits::Spelling::Keys;
-        let options = super::super::setup::options(&plan, site, spelling, None, &printer).unwrap();
-        let server = altway_serve::Server::bind(&options).unwrap();
+        let (server, reloading) = bound(plan);
         let monitor = server.monitor();
         let shown = || monitor.certificates()[0].names.join(" ");
-        let reloading = Reloading::new(
-            None,
-            plan,
-            stamps,
-            (server.reload_handle(), Arc::default()),
-            (Sandbox::none(super::super::sandbox::State::Off), None),
-            printer,
-        );
         reloading.look();
         assert!(shown().contains("one.test"), "{}", shown());
         swap(folder, "two", &["two.test"]);
@@ -414,8 +497,22 @@ mod tests {
         std::fs::write(folder.join("two/tls.crt"), "no certificate").unwrap();
         reloading.look();
         assert!(shown().contains("two.test"), "the former serves on");
+        // Nothing of the file shows that it can be read now, as where it could not be read for a lack of descriptors.
+        let chain = folder.join("two/tls.crt");
+        let time = std::fs::metadata(&chain).unwrap().modified().unwrap();
+        let mended = Store::open(folder.join("store-two")).unwrap();
+        let mended = mended.leaf(&["mended.test"]).unwrap();
+        std::fs::copy(&mended.key, folder.join("two/tls.key")).unwrap();
+        reloading.look();
+        assert!(shown().contains("two.test"), "{}", shown());
+        std::fs::copy(&mended.certificate, &chain).unwrap();
+        let written = std::fs::File::options().write(true).open(&chain).unwrap();
+        written.set_modified(time).unwrap();
+        reloading.look();
+        assert!(shown().contains("mended.test"), "{}", shown());
         std::fs::remove_file(folder.join("two/tls.key")).unwrap();
         reloading.look();
+        assert!(shown().contains("mended.test"), "{}", shown());
         swap(folder, "three", &["three.test"]);
         reloading.look();
         assert!(shown().contains("three.test"), "{}", shown());

@@ -1,9 +1,10 @@
 //! The way from a plan to the options of the server.
 
 use super::acme::Demand;
-use super::certificate::{Origin, certificates};
+use super::certificate::{Origin, Reading, certificates};
 use super::limits::{self, Spelling};
 use super::translated;
+use super::watch::Stamps;
 use crate::diagnostics::{key_log_to, qlog_to};
 use crate::hint::usage_error;
 use crate::printer::Printer;
@@ -13,8 +14,8 @@ use altway_config::{
 };
 use altway_proxy::Statistics;
 use altway_serve::{
-    AccessLog, Bind, EarlyDataFor, Files as Folder, FilesOptions, Listener, ListenerKind, Options,
-    Policy, Protocols, Security, SelectionLog, Site, TicketKeys,
+    AccessLog, Bind, Certificates, EarlyDataFor, Files as Folder, FilesOptions, Listener,
+    ListenerKind, Options, Policy, Protocols, Security, SelectionLog, Site, TicketKeys,
 };
 use altway_site::UPLOAD_BYTES;
 use altway_units::DataSize;
@@ -56,19 +57,22 @@ pub(super) fn memory(plan: &Plan, workers: NonZeroUsize) -> DataSize {
     DataSize::from_bytes(compressed + uploads.sum::<u64>()) + limits::of_upstreams(plan, workers)
 }
 
-/// The options by all else that the plan says, its certificates read. `on_demand`: told of names that
-/// have none.
+/// The options by all else that the plan says, its certificates read, which are told of. `on_demand`: told of names
+/// that have none; `stamps`: those of the certificates' files from before.
 pub(super) fn options(
     plan: &Plan,
     site: Site,
     spelling: Spelling,
-    on_demand: Option<&Demand>,
+    (on_demand, stamps): (Option<&Demand>, &mut Stamps),
     printer: &Printer,
 ) -> Result<Options> {
     let config = plan.config();
     let listener = *config.listen.main().expect("a plan has one");
     let security = match listener.security {
-        Listening::Tls => Security::Tls(certificates(plan, Origin::Start, on_demand, printer)?),
+        Listening::Tls => {
+            let reading = certificates(plan, Origin::Start, on_demand, printer)?;
+            Security::Tls(told(reading, stamps, printer))
+        }
         Listening::BehindTlsProxy => Security::BehindTlsProxy,
         Listening::ClearText | Listening::Redirect => Security::ClearText,
     };
@@ -116,6 +120,13 @@ pub(super) fn options(
     let selection = config.log.selection.as_deref();
     options.selection_log = selection.map(selection_log_to).transpose()?;
     Ok(options)
+}
+
+/// The certificates that were read at the start, told of.
+fn told(reading: Reading, stamps: &mut Stamps, printer: &Printer) -> Certificates {
+    reading.tell(printer);
+    stamps.unread = reading.unread;
+    reading.certificates
 }
 
 /// The keys of session tickets that the plan names, read.
