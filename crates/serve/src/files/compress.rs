@@ -9,6 +9,7 @@ use super::coding::{Codings, ContentCoding};
 use super::memory::{SharedBuffer, SharedMemory};
 use super::open::OpenedFile;
 use super::shared::{OpenFile, Version};
+use crate::request::panic_guard::catch_panic;
 use bytes::{Bytes, BytesMut};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -131,8 +132,14 @@ impl Compressed {
 
     /// Makes a form and hands it to all that wait for it.
     fn make(&self, file: &OpenFile, coding: ContentCoding) {
-        let form = compress(file, coding);
         let key = (file.version(), coding);
+        self.make_by(key, || compress(file, coding));
+    }
+
+    /// Hands what `compress` returns to all that wait for the form.
+    fn make_by(&self, key: Key, compress: impl FnOnce() -> io::Result<Option<BytesMut>>) {
+        // The hook has reported a panic. The same file would bring it about again.
+        let form = catch_panic(compress).unwrap_or(Ok(None));
         let mut forms = self.lock();
         let waiting = match forms.pop(&key) {
             Some(Form::Awaited(waiting)) => waiting,

@@ -91,6 +91,27 @@ fn all_that_wait_for_a_form_get_the_same() {
 }
 
 #[test]
+fn a_panic_of_the_compressor_leaves_nobody_waiting_and_the_file_as_it_is() {
+    let kept = Kept::new(1 << 20);
+    let file = file(&text(10_000, 1));
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let busy = move || {
+        let _ = released.recv();
+    };
+    kept.background.add(busy).unwrap();
+    let awaited = kept.forms.get(&file, ContentCoding::Gzip, &kept.background);
+    let key = (file.version(), ContentCoding::Gzip);
+    kept.forms.make_by(key, || panic!("on purpose"));
+    let FormLookup::Later(mut awaited) = awaited else {
+        panic!("the thread is busy");
+    };
+    assert_eq!(awaited.try_recv().unwrap(), None);
+    assert_eq!(kept.forms.kept(file.version(), key.1), Some(None));
+    assert!(kept.get(&file, ContentCoding::Gzip).is_none());
+    drop(release);
+}
+
+#[test]
 fn what_does_not_get_smaller_is_not_tried_again() {
     let kept = Kept::new(1 << 20);
     let noise: Vec<u8> = text(4000, 3)
