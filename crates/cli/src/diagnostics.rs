@@ -3,13 +3,13 @@
 
 use crate::hint::usage_error;
 use crate::printer::Printer;
-use altway_serve::{KeyLog, Qlog, QlogWriter};
+use altway_serve::{KeyLog, Qlog, QlogWriter, open_log};
 use anyhow::Result;
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -135,11 +135,8 @@ pub(crate) struct SecretsFile {
 
 impl SecretsFile {
     fn append(path: &Path) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
-        // Nobody else may read it.
-        let file = options.append(true).create(true).mode(0o600).open(path)?;
         Ok(Self {
-            file: Mutex::new(file),
+            file: Mutex::new(open_log(path)?),
             failed: AtomicBool::new(false),
         })
     }

@@ -177,6 +177,7 @@ mod key_log;
 mod limits;
 mod listen;
 mod listener;
+mod log_file;
 mod log_writer;
 mod metrics;
 mod ocsp;
@@ -227,6 +228,7 @@ pub use key_log::KeyLog;
 pub use limits::{InvalidLimits, Limits};
 pub use listen::PassedSocket;
 pub use listener::{Listener, ListenerKind};
+pub use log_file::open_log;
 pub use log_writer::{Dropped, LOG_QUEUE_BYTES, LogWriter};
 pub use metrics::{
     ArrivalMetrics, DURATION_BUCKETS_MS, DurationMetrics, LatestVisit, Metrics, Monitor,

@@ -12,13 +12,12 @@ pub use format::{LogFormat, UnknownLogFormat};
 pub(crate) use line::{Line, LineText, LoggedHead, LoggedOffer};
 
 use crate::log_writer::{Dropped, LogWriter};
+use crate::open_log;
 use crate::throttle::Throttle;
 use altway_select::Transport;
 use std::cell::RefCell;
 use std::fmt;
-use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -71,12 +70,12 @@ impl AccessLog {
 
     /// Appends to a file. A missing file is made, readable by its owner only (mode 600), because it has addresses. It
     /// may be truncated while the server runs, as log rotation by copying does, or renamed; see
-    /// [`reopen`](Self::reopen).
+    /// [`reopen`](Self::reopen). Root follows no link of another user's to it ([`open_log`]).
     ///
     /// # Errors
     /// The file can't be made or opened, or the thread that writes can't be started.
     pub fn append(path: &Path) -> io::Result<Self> {
-        let writer = LogWriter::start(open(path)?)?;
+        let writer = LogWriter::start(open_log(path)?)?;
         Ok(Self::with(writer, Some(path.to_owned()), false))
     }
 
@@ -119,7 +118,7 @@ impl AccessLog {
     /// The file can't be made or opened: the former one stays in use.
     pub fn reopen(&self) -> io::Result<()> {
         if let Some(path) = &self.0.path {
-            self.0.writer.replace(open(path)?);
+            self.0.writer.replace(open_log(path)?);
         }
         Ok(())
     }
@@ -179,11 +178,6 @@ impl AccessLog {
             log();
         }
     }
-}
-
-pub(crate) fn open(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.create(true).append(true).mode(0o600).open(path)
 }
 
 impl fmt::Debug for AccessLog {

@@ -2,7 +2,8 @@
 //! long the page took.
 
 use crate::log_writer::{Dropped, LogWriter};
-use crate::request::log::{LogFormat, open};
+use crate::open_log;
+use crate::request::log::LogFormat;
 use crate::throttle::Throttle;
 use altway_select::SelectionEntry;
 use std::fmt;
@@ -28,12 +29,13 @@ struct Inner {
 }
 
 impl SelectionLog {
-    /// Appends to a file. If it isn't there it is made, readable by its owner only (mode 600).
+    /// Appends to a file. If it isn't there it is made, readable by its owner only (mode 600). Root follows no link of
+    /// another user's to it ([`open_log`]).
     ///
     /// # Errors
     /// The file can't be made or opened, or the thread that writes can't be started.
     pub fn append(path: &Path) -> io::Result<Self> {
-        let writer = LogWriter::start(open(path)?)?;
+        let writer = LogWriter::start(open_log(path)?)?;
         writer.set_format(LogFormat::Json);
         Ok(Self(Arc::new(Inner {
             writer,
@@ -47,7 +49,7 @@ impl SelectionLog {
     /// # Errors
     /// The file can't be made or opened: the former one stays in use.
     pub fn reopen(&self) -> io::Result<()> {
-        self.0.writer.replace(open(&self.0.path)?);
+        self.0.writer.replace(open_log(&self.0.path)?);
         Ok(())
     }
 
