@@ -11,10 +11,14 @@
 //! ```
 
 use crate::{Error, SavedState};
-use rustix::fs::OFlags;
+use rustix::fs::{CWD, Mode, OFlags, Stat, fstat, openat, readlinkat};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 /// The most bytes of a file that are read.
@@ -118,12 +122,7 @@ impl Folder {
     pub fn lock(&self) -> Result<Lock, Error> {
         make(&self.root)?;
         let path = self.root.join("lock");
-        let mut options = File::options();
-        // No link: root may be who starts the process, and the folder another user's.
-        let flags = OFlags::NOFOLLOW.bits().cast_signed();
-        let options = options.read(true).write(true).create(true);
-        let options = options.mode(0o600).custom_flags(flags);
-        let mut file = options.open(&path).map_err(failed("open", &path))?;
+        let mut file = open_lock(&self.root).map_err(failed("open", &path))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -184,6 +183,34 @@ fn plain(text: &str) -> String {
 fn make(folder: &Path) -> Result<(), Error> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(failed("create", folder))
+}
+
+/// Opens the lock of a folder. Root may be who starts the process, and the folder, or that above, another user's: it
+/// follows no link of that user's to the folder, none to the lock, and takes no file that has a second name there.
+fn open_lock(root: &Path) -> io::Result<File> {
+    let is_others = |stat: &Stat| geteuid().is_root() && stat.st_uid != 0;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = match openat(CWD, root, flags | OFlags::NOFOLLOW, Mode::empty()) {
+        Err(Errno::LOOP | Errno::NOTDIR) => {
+            let of_link = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let link = openat(CWD, root, of_link, Mode::empty())?;
+            if is_others(&fstat(&link)?) {
+                return Err(io::ErrorKind::PermissionDenied.into());
+            }
+            // Of the link that was looked at, and not of one that has its name by now.
+            let target = readlinkat(&link, "", Vec::new())?;
+            let above = root.parent().unwrap_or(Path::new("."));
+            let target = above.join(OsStr::from_bytes(target.as_bytes()));
+            openat(CWD, target, flags, Mode::empty())?
+        }
+        opened => opened?,
+    };
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = openat(&folder, "lock", flags, Mode::RUSR | Mode::WUSR)?;
+    match fstat(&file)?.st_nlink > 1 && is_others(&fstat(&folder)?) {
+        true => Err(io::ErrorKind::PermissionDenied.into()),
+        false => Ok(file.into()),
+    }
 }
 
 /// The content of a file; `None`: there is none.
@@ -285,6 +312,34 @@ mod tests {
         fs::remove_dir_all(&all).unwrap();
         fs::write(&all, "no folder").unwrap();
         assert!(folder.names_on_demand().is_err());
+    }
+
+    #[test]
+    fn root_locks_nothing_that_another_users_link_leads_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir_all(at("victim")).unwrap();
+        std::os::unix::fs::symlink("victim", at("own")).unwrap();
+        let folder = Folder::new(at("own"), DIRECTORY);
+        drop(folder.lock().unwrap());
+        let text = fs::read_to_string(at("victim/lock")).unwrap();
+        assert_eq!(text, format!("{}\n", std::process::id()));
+        if !geteuid().is_root() {
+            eprintln!("SKIPPED: root alone gives links away");
+            return;
+        }
+        fs::remove_file(at("victim/lock")).unwrap();
+        std::os::unix::fs::lchown(at("own"), Some(7), Some(7)).unwrap();
+        assert!(matches!(folder.lock(), Err(Error::Folder { .. })));
+        assert!(!at("victim/lock").exists());
+        let folder = Folder::new(at("state"), DIRECTORY);
+        fs::create_dir(at("state")).unwrap();
+        fs::write(at("victim/secret"), "precious").unwrap();
+        fs::hard_link(at("victim/secret"), at("state/lock")).unwrap();
+        std::os::unix::fs::chown(at("state"), Some(7), Some(7)).unwrap();
+        assert!(matches!(folder.lock(), Err(Error::Folder { .. })));
+        let text = fs::read_to_string(at("victim/secret")).unwrap();
+        assert_eq!(text, "precious");
     }
 
     #[test]

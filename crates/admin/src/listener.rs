@@ -4,11 +4,13 @@ use crate::{Address, Admin};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::fs::{Mode, fchmod};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use std::convert::Infallible;
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixListener as StdUnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +21,9 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Builder;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 128;
 
 /// Connections at a time; more wait.
 const MAX_CONNECTIONS: usize = 16;
@@ -131,9 +136,8 @@ fn bind(path: &Path) -> io::Result<(StdUnixListener, MadeSocket)> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let listener = StdUnixListener::bind(&new)?;
+    let listener = bind_own(&new)?;
     let made = (|| {
-        fs::set_permissions(&new, Permissions::from_mode(0o600))?;
         let inode = fs::symlink_metadata(&new)?.ino();
         if fs::symlink_metadata(path).is_ok_and(|it| !is_socket(&it)) {
             let text = "a file that is no socket is in its place";
@@ -153,6 +157,17 @@ fn bind(path: &Path) -> io::Result<(StdUnixListener, MadeSocket)> {
             Err(error)
         }
     }
+}
+
+/// Binds a socket that is its owner's alone from the first. No mode is given to the path afterwards: whoever has the folder
+/// could have put a link to another file there.
+fn bind_own(path: &Path) -> io::Result<StdUnixListener> {
+    let kind = (SocketType::STREAM, SocketFlags::CLOEXEC);
+    let socket = socket_with(AddressFamily::UNIX, kind.0, kind.1, None)?;
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(socket.into())
 }
 
 fn is_socket(file: &fs::Metadata) -> bool {

@@ -202,10 +202,14 @@ fn read(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// Writes `new`, and gives it the name `path` once it is on the disk.
+/// Writes `new`, and gives it the name `path` once it is on the disk. What has that name before is no file of this
+/// process: root may be who writes, and the folder another user's, who gave it the name of a link or of root's file.
 fn write(new: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let flags =
-        OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    match fs::remove_file(new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::open(new, flags, Mode::RUSR | Mode::WUSR)?);
     file.write_all(bytes)?;
     file.sync_all()?;
@@ -233,6 +237,20 @@ mod tests {
             assert_eq!(found & 0o777, mode, "{name}");
         }
         assert!(!path.join(NEW).exists());
+    }
+
+    #[test]
+    fn what_else_has_the_name_of_the_new_file_is_not_written_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let (victim, new) = (dir.path().join("victim"), dir.path().join(NEW));
+        fs::write(&victim, "precious").unwrap();
+        let folder = StateFolder::open(dir.path()).unwrap();
+        fs::hard_link(&victim, &new).unwrap();
+        folder.save(b"one");
+        std::os::unix::fs::symlink(&victim, &new).unwrap();
+        folder.save(b"two");
+        assert_eq!(folder.kept().unwrap().as_deref(), Some(&b"two"[..]));
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
     }
 
     #[test]
