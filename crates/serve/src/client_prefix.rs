@@ -6,12 +6,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The addresses that count as one client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct ClientPrefix(IpAddr, u8);
+pub struct ClientPrefix(IpAddr, u8);
 
 impl ClientPrefix {
     /// The prefix of this length that `address` is in. An IPv4 address that a socket of both families shows as
     /// IPv6 (`::ffff:192.0.2.1`) counts as IPv4.
-    pub(crate) fn of(address: IpAddr, lengths: PrefixLengths) -> Self {
+    #[must_use]
+    pub fn of(address: IpAddr, lengths: PrefixLengths) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => {
                 let mask = u32::MAX << (32 - u32::from(lengths.ipv4()));

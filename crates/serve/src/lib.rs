@@ -212,6 +212,7 @@ pub use altway_units::{DataSize, LeastRate, Network, Ratio, RequestLimit, Reques
 pub use certificates::{Certificates, OnDemand};
 pub use challenges::{Challenges, InvalidChallenge};
 pub use client_auth::{ClientAuth, ClientCertificate};
+pub use client_prefix::ClientPrefix;
 pub use congestion::CongestionInUse;
 pub use embed::{
     App, ByPeer, ByRequest, EarlyHints, EarlyHintsError, PerPeer, RequestContext, Serve,

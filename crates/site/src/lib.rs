@@ -90,7 +90,10 @@ fn target(
             Site::service(Answers::redirect(site, route, redirect.clone()))
         }
         Action::Respond(respond) => Site::service(Answers::respond(site, route, respond)),
-        Action::Upload(upload) => Site::service(Uploads::new(site, route, upload)?),
+        Action::Upload(upload) => {
+            let client_prefix = plan.config().limits.client_prefix;
+            Site::service(Uploads::new(site, route, upload, client_prefix)?)
+        }
         action => unreachable!("an action that this crate does not know: {action:?}"),
     })
 }

@@ -18,7 +18,8 @@ pub use folder::UploadFolderError;
 
 use crate::answers::fields_of;
 use altway_config::{PathPattern, Route, Site, Upload, UploadMethod};
-use altway_serve::{EarlyHints, RequestBody};
+use altway_serve::{ClientPrefix, EarlyHints, Peer, RequestBody};
+use altway_units::PrefixLengths;
 use bytes::Bytes;
 use content::Content;
 use disk::Disk;
@@ -28,7 +29,7 @@ use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::Full;
 use refusal::Refusal;
-use resumable::Incomplete;
+use resumable::{Creator, Incomplete};
 use serde_json::json;
 use std::convert::Infallible;
 use std::fmt::Display;
@@ -68,6 +69,8 @@ struct Shared {
     folder: Arc<Folder>,
     running: AtomicU32,
     incomplete: Incomplete,
+    /// The addresses that count as one client.
+    client_prefix: PrefixLengths,
 }
 
 /// The right of one of the uploads that may run at the same time.
@@ -86,6 +89,7 @@ impl Uploads {
         site: &Site,
         route: &Route,
         plan: &Upload,
+        client_prefix: PrefixLengths,
     ) -> Result<Self, UploadFolderError> {
         let folder = Folder::open(&plan.folder, plan.min_free.as_bytes())?;
         Ok(Self(Arc::new(Shared {
@@ -95,6 +99,7 @@ impl Uploads {
             folder: Arc::new(folder),
             running: AtomicU32::new(0),
             incomplete: Incomplete::default(),
+            client_prefix,
         })))
     }
 
@@ -134,7 +139,12 @@ impl Uploads {
             Method::PUT if has(UploadMethod::Put) => {
                 let target = Target::parse(&self.0.pattern, head.uri.path())?;
                 let interim = head.extensions.get::<EarlyHints>().cloned();
-                self.put(target, &head.headers, body, interim).await
+                let peer = head.extensions.get::<Peer>();
+                let creator = Creator {
+                    client: peer.map(|it| ClientPrefix::of(it.address.ip(), self.0.client_prefix)),
+                    announcement: resumable::announcement(&head.headers, interim),
+                };
+                self.put(target, &head.headers, body, creator).await
             }
             Method::POST if has(UploadMethod::Post) => {
                 let target = Target::parse(&self.0.pattern, head.uri.path())?;
@@ -161,7 +171,7 @@ impl Uploads {
         mut target: Target,
         fields: &HeaderMap,
         body: B,
-        interim: Option<EarlyHints>,
+        creator: Creator,
     ) -> Result<Response<Full<Bytes>>, Refusal>
     where
         B: Body<Data = Bytes, Error: Display> + Unpin + Send,
@@ -191,13 +201,12 @@ impl Uploads {
             let detail = "an upload can't be resumed here: Upload-Complete is ?0";
             return Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, detail));
         }
-        let announcement = resumable::announcement(fields, interim);
         if let Some(is_complete) = is_complete
             && self.plan().resumable
-            && (!is_complete || self.can_announce(announcement.as_ref()))
+            && (!is_complete || self.can_announce(&creator))
         {
             let place = (place, target.names);
-            let created = self.create(place, fields, content, is_complete, announcement);
+            let created = self.create(place, fields, content, is_complete, creator);
             return created.await;
         }
         let length = content.length().unwrap_or_default();

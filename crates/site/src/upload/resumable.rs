@@ -10,7 +10,7 @@ use super::content::Content;
 use super::folder::{Place, Unnamed};
 use super::refusal::Refusal;
 use super::{Uploads, append, empty};
-use altway_serve::EarlyHints;
+use altway_serve::{ClientPrefix, EarlyHints};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Response, StatusCode};
@@ -25,7 +25,8 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, watch};
 /// The folder, in paths alone, of uploads that are not complete. No file can have its name.
 pub(super) const FOLDER: &str = ".uploads";
 
-/// The most incomplete uploads of a route; each holds a descriptor.
+/// The most incomplete uploads of a route; each holds a descriptor. A client has never more of them than are left for
+/// others: 128 alone.
 const MOST: usize = 256;
 
 /// The time for which an upload is kept that nobody asks for.
@@ -56,12 +57,36 @@ pub(super) struct Incomplete(Mutex<HashMap<String, Arc<Upload>>>);
 
 #[derive(Debug)]
 struct Upload {
+    /// The client that has begun it; `None`: it is not known.
+    client: Option<ClientPrefix>,
     place: Place,
     folders: Vec<String>,
     file: Arc<AsyncMutex<Unnamed>>,
     /// Counts requests for it: an earlier one that still appends gives way.
     requests: watch::Sender<u64>,
     touched: Mutex<Instant>,
+}
+
+/// The right to a file for one request, until another one for it comes.
+struct Turn {
+    requests: watch::Receiver<u64>,
+    /// The requests when this one came, itself among them.
+    count: u64,
+}
+
+impl Turn {
+    /// Waits until another request for the upload has come.
+    async fn is_over(&mut self) {
+        let count = self.count;
+        // The sender is the upload's, which whoever has the turn holds.
+        let _ = self.requests.wait_for(|it| *it > count).await;
+    }
+}
+
+/// The client of a request, and the means to send it 104, where it takes that.
+pub(super) struct Creator {
+    pub(super) client: Option<ClientPrefix>,
+    pub(super) announcement: Option<EarlyHints>,
 }
 
 /// The means to send a client 104, where it takes that.
@@ -106,7 +131,7 @@ impl Uploads {
         fields: &HeaderMap,
         content: Content<B>,
         is_complete: bool,
-        announcement: Option<EarlyHints>,
+        creator: Creator,
     ) -> Result<Response<Full<Bytes>>, Refusal>
     where
         B: Body<Data = Bytes, Error: Display> + Unpin + Send,
@@ -123,6 +148,7 @@ impl Uploads {
             .await?;
         file.declared = declared;
         let upload = Arc::new(Upload {
+            client: creator.client,
             place,
             folders,
             file: Arc::new(AsyncMutex::new(file)),
@@ -132,13 +158,13 @@ impl Uploads {
         let token = self.0.incomplete.add(&upload)?;
         let location = self.path_of(&[FOLDER.into()], &token);
         let location = location.and_then(|it| HeaderValue::try_from(it).ok());
-        let is_announced = self.announce(announcement, location.as_ref());
+        let is_announced = self.announce(creator.announcement, location.as_ref());
         if is_complete && !is_announced {
             // Nobody could go on with it.
             self.0.incomplete.remove(&token);
         }
-        let (file, replaced_by) = upload.take().await;
-        let stored = self.go_on(file, replaced_by, content).await;
+        let (file, turn) = upload.take().await;
+        let stored = self.go_on(file, turn, content).await;
         if let Err(refusal) = &stored
             && refusal.status == StatusCode::PAYLOAD_TOO_LARGE
         {
@@ -157,8 +183,8 @@ impl Uploads {
     }
 
     /// Returns true if one more upload can go on that its client is told of.
-    pub(super) fn can_announce(&self, announcement: Option<&EarlyHints>) -> bool {
-        announcement.is_some() && !self.0.incomplete.is_full()
+    pub(super) fn can_announce(&self, creator: &Creator) -> bool {
+        creator.announcement.is_some() && self.0.incomplete.has_room(creator.client)
     }
 
     /// Tells the client where its upload can go on; returns true if the client will hear that.
@@ -213,11 +239,10 @@ impl Uploads {
             response.headers_mut().insert(header::ALLOW, METHODS);
             return Ok(response);
         }
-        let none = || Refusal::new(StatusCode::NOT_FOUND, "there is no such incomplete upload");
         let upload = self.0.incomplete.get(token).ok_or_else(none)?;
         match *method {
             Method::HEAD => {
-                let (file, _) = upload.take().await;
+                let (file, _) = self.taken(token, &upload).await?;
                 let mut response = empty(StatusCode::NO_CONTENT);
                 self.describe(&mut response, &file);
                 Ok(response)
@@ -235,6 +260,17 @@ impl Uploads {
                 Err(refusal.with_field(header::ALLOW, METHODS))
             }
         }
+    }
+
+    /// Has a file whose upload was neither completed nor taken away meanwhile.
+    async fn taken(
+        &self,
+        token: &str,
+        upload: &Upload,
+    ) -> Result<(OwnedMutexGuard<Unnamed>, Turn), Refusal> {
+        let taken = upload.take().await;
+        self.0.incomplete.get(token).ok_or_else(none)?;
+        Ok(taken)
     }
 
     async fn append<B>(
@@ -261,7 +297,7 @@ impl Uploads {
         let offset = offset.ok_or_else(|| Refusal::malformed("there is no Upload-Offset"))?;
         let declared = self.declared(fields)?;
         let _permit = self.permit()?;
-        let (mut file, replaced_by) = upload.take().await;
+        let (mut file, turn) = self.taken(token, upload).await?;
         if offset != file.length {
             let detail = format!("the upload goes on at {}, not at {offset}", file.length);
             let refusal = Refusal::new(StatusCode::CONFLICT, detail);
@@ -283,7 +319,7 @@ impl Uploads {
             .min(file.declared.unwrap_or(u64::MAX));
         let left = limit.saturating_sub(file.length);
         let content = Content::new(body, left, self.plan().slowest)?;
-        let file = self.go_on(file, replaced_by, content).await?;
+        let file = self.go_on(file, turn, content).await?;
         if !is_complete {
             let mut response = empty(StatusCode::NO_CONTENT);
             self.describe(&mut response, &file);
@@ -296,7 +332,7 @@ impl Uploads {
     async fn go_on<B>(
         &self,
         mut file: OwnedMutexGuard<Unnamed>,
-        mut replaced_by: watch::Receiver<u64>,
+        mut turn: Turn,
         mut content: Content<B>,
     ) -> Result<OwnedMutexGuard<Unnamed>, Refusal>
     where
@@ -305,7 +341,7 @@ impl Uploads {
         loop {
             let batch = tokio::select! {
                 biased;
-                _ = replaced_by.changed() => {
+                () = turn.is_over() => {
                     let detail = "another request for the upload has taken its place";
                     return Err(Refusal::new(StatusCode::CONFLICT, detail));
                 }
@@ -352,19 +388,33 @@ impl Uploads {
     }
 }
 
+fn none() -> Refusal {
+    Refusal::new(StatusCode::NOT_FOUND, "there is no such incomplete upload")
+}
+
 fn inconsistent() -> Refusal {
     let refusal = Refusal::malformed("Upload-Length is not what it was, or not what has arrived");
     refusal.with_member("type", format!("{PROBLEMS}inconsistent-upload-length"))
 }
 
 impl Upload {
-    /// Has an earlier request for it give way, and waits for its file; the receiver tells when this one has to.
-    async fn take(&self) -> (OwnedMutexGuard<Unnamed>, watch::Receiver<u64>) {
-        self.requests.send_modify(|count| *count += 1);
-        let replaced_by = self.requests.subscribe();
+    /// Has an earlier request for it give way, and waits for its file; the turn tells when this one has to.
+    async fn take(&self) -> (OwnedMutexGuard<Unnamed>, Turn) {
+        let turn = self.turn();
         let file = Arc::clone(&self.file).lock_owned().await;
         *self.touched.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-        (file, replaced_by)
+        (file, turn)
+    }
+
+    /// Counts one more request. Another thread may do so at the same moment: of two requests one is the later.
+    fn turn(&self) -> Turn {
+        let mut count = 0;
+        self.requests.send_modify(|requests| {
+            *requests += 1;
+            count = *requests;
+        });
+        let requests = self.requests.subscribe();
+        Turn { requests, count }
     }
 
     fn is_old(&self, now: Instant) -> bool {
@@ -376,23 +426,23 @@ impl Upload {
 
 impl Incomplete {
     /// # Errors
-    /// There are as many as may be.
+    /// There are as many as may be, or as many of its client.
     fn add(&self, upload: &Arc<Upload>) -> Result<String, Refusal> {
         self.forget_old(Instant::now());
         let mut bytes = [0; TOKEN];
         aws_lc_rs::rand::fill(&mut bytes).map_err(|_| Refusal::busy())?;
         let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let mut uploads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if uploads.len() >= MOST {
+        if !has_room(&uploads, upload.client) {
             return Err(Refusal::busy());
         }
         uploads.insert(token.clone(), Arc::clone(upload));
         Ok(token)
     }
 
-    fn is_full(&self) -> bool {
+    fn has_room(&self, client: Option<ClientPrefix>) -> bool {
         let uploads = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        uploads.len() >= MOST
+        has_room(&uploads, client)
     }
 
     fn get(&self, token: &str) -> Option<Arc<Upload>> {
@@ -412,183 +462,11 @@ impl Incomplete {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::super::tests::{Fixture, fixture};
-    use super::*;
-    use http::Request;
-
-    fn create(it: &Fixture, path: &str, content: &str, length: Option<u64>) -> String {
-        let mut request = Request::put(path).header("upload-complete", "?0");
-        if let Some(length) = length {
-            request = request.header("upload-length", length);
-        }
-        let created = it.ask(request, Full::from(content.to_owned()));
-        created.check(201, "");
-        assert_eq!(created.field("upload-offset"), content.len().to_string());
-        assert_eq!(created.field("upload-limit"), "max-size=100, max-age=3600");
-        let location = created.field("location").to_owned();
-        assert!(location.starts_with("/in/.uploads/"), "{location}");
-        location
-    }
-
-    fn patch(path: &str, offset: u64, complete: &str) -> http::request::Builder {
-        let request = Request::patch(path).header("content-type", PARTIAL);
-        let request = request.header("upload-offset", offset);
-        request.header("upload-complete", complete)
-    }
-
-    fn resumable() -> Fixture {
-        fixture("/in/*", ", resumable = true, body = \"100B\"")
-    }
-
-    #[test]
-    fn an_upload_goes_on_where_it_was_interrupted() {
-        let it = resumable();
-        let path = create(&it, "/in/a", "one", Some(9));
-        let told = it.ask(Request::head(&path), Full::default());
-        told.check(204, "");
-        let fields = [
-            "upload-offset",
-            "upload-complete",
-            "upload-length",
-            "cache-control",
-        ];
-        assert_eq!(
-            fields.map(|name| told.field(name)),
-            ["3", "?0", "9", "no-store"]
-        );
-        let more = it.ask(patch(&path, 3, "?0"), Full::from("two"));
-        more.check(204, "");
-        assert_eq!(more.field("upload-offset"), "6");
-        it.check_stored(&[]);
-        let wrong = it.ask(patch(&path, 3, "?1"), Full::from("six"));
-        wrong.check(409, "\"expected-offset\":6");
-        wrong.check(409, "mismatching-upload-offset");
-        let done = it.ask(patch(&path, 6, "?1"), Full::from("six"));
-        done.check(201, "");
-        assert_eq!(
-            ["location", "upload-complete"].map(|name| done.field(name)),
-            ["/in/a", "?1"]
-        );
-        it.check_stored(&[("a", "onetwosix")]);
-        it.ask(Request::head(&path), Full::default()).check(404, "");
-        it.ask(
-            Request::put("/in/b").header("upload-complete", "?1"),
-            Full::from("x"),
-        )
-        .check(201, "");
-    }
-
-    #[test]
-    fn lengths_and_fields_are_kept_to() {
-        let it = resumable();
-        let path = create(&it, "/in/a", "", Some(4));
-        it.ask(
-            patch(&path, 0, "?1").header("upload-length", 5),
-            Full::from("x"),
-        )
-        .check(400, "inconsistent-upload-length");
-        it.ask(patch(&path, 0, "?1"), Full::from("12345"))
-            .check(413, "");
-        it.ask(patch(&path, 0, "?1"), Full::from("123"))
-            .check(400, "inconsistent-upload-length");
-        it.ask(patch(&path, 3, "yes"), Full::from("4"))
-            .check(400, "Upload-Complete");
-        it.ask(patch(&path, 3, "?1"), Full::from("4"))
-            .check(201, "");
-        let plain = Request::patch(&path)
-            .header("upload-offset", 3)
-            .header("upload-complete", "?1");
-        it.ask(plain, Full::from("4")).check(404, "");
-        let path = create(&it, "/in/b", "", None);
-        let plain = Request::patch(&path)
-            .header("upload-offset", 3)
-            .header("upload-complete", "?1");
-        it.ask(plain, Full::from("4")).check(415, PARTIAL);
-        let plain = Request::patch(&path)
-            .header("content-type", PARTIAL)
-            .header("upload-complete", "?1");
-        it.ask(plain, Full::from("4")).check(400, "Upload-Offset");
-        it.ask(Request::get(&path), Full::default()).check(405, "");
-        it.ask(Request::delete(&path), Full::default())
-            .check(204, "");
-        it.ask(Request::head(&path), Full::default()).check(404, "");
-        let long = Request::put("/in/c")
-            .header("upload-complete", "?0")
-            .header("upload-length", 101);
-        it.ask(long, Full::default()).check(413, "");
-        it.check_stored(&[("a", "1234")]);
-    }
-
-    #[test]
-    fn a_name_that_is_taken_in_the_meantime_is_refused_at_the_end() {
-        let it = resumable();
-        let path = create(&it, "/in/a", "mine", None);
-        it.put("/in/a", "other").check(201, "");
-        it.ask(patch(&path, 4, "?1"), Full::default())
-            .check(409, "`a` is there already");
-        it.check_stored(&[("a", "other")]);
-    }
-
-    #[test]
-    fn without_the_switch_nothing_of_it_is_there() {
-        let it = fixture("/in/*", "");
-        it.ask(
-            Request::put("/in/a").header("upload-complete", "?0"),
-            Full::from("x"),
-        )
-        .check(501, "can't be resumed");
-        it.ask(Request::head("/in/.uploads/x"), Full::default())
-            .check(405, "");
-        it.check_stored(&[]);
-    }
-
-    #[test]
-    fn an_append_gives_way_to_the_next_request() {
-        let it = resumable();
-        let path = create(&it, "/in/a", "", None);
-        it.runtime.block_on(async {
-            let piece = http_body::Frame::data(Bytes::from_static(b"12"));
-            let pieces = futures_util::stream::iter([Ok::<_, std::convert::Infallible>(piece)]);
-            let endless = futures_util::StreamExt::chain(pieces, futures_util::stream::pending());
-            let body = http_body_util::StreamBody::new(endless);
-            let append = patch(&path, 0, "?1").body(body).unwrap();
-            let first = tokio::spawn(it.uploads.clone().answer(append));
-            let offset = async || {
-                let head = Request::head(&path).body(Full::<Bytes>::default()).unwrap();
-                let told = it.uploads.clone().answer(head).await;
-                told.headers()[OFFSET].to_str().unwrap().to_owned()
-            };
-            tokio::time::sleep(Duration::from_millis(200)).await;
-            assert_eq!(offset().await, "2");
-            assert_eq!(first.await.unwrap().status(), 409);
-        });
-        it.ask(patch(&path, 2, "?1"), Full::from("3"))
-            .check(201, "");
-        it.check_stored(&[("a", "123")]);
-    }
-
-    #[test]
-    fn they_are_bounded_in_number_and_in_time() {
-        let it = resumable();
-        let paths: Vec<_> = (0..MOST)
-            .map(|at| create(&it, &format!("/in/{at}"), "", None))
-            .collect();
-        let request = || Request::put("/in/more").header("upload-complete", "?0");
-        it.ask(request(), Full::default()).check(503, "");
-        it.uploads
-            .0
-            .incomplete
-            .forget_old(Instant::now() + MAX_AGE / 2);
-        it.ask(Request::head(&paths[0]), Full::default())
-            .check(204, "");
-        it.uploads
-            .0
-            .incomplete
-            .forget_old(Instant::now() + MAX_AGE * 2);
-        it.ask(Request::head(&paths[0]), Full::default())
-            .check(404, "");
-        it.ask(request(), Full::default()).check(201, "");
-    }
+/// Returns true if a client may begin one more: it has fewer than are left.
+fn has_room(uploads: &HashMap<String, Arc<Upload>>, client: Option<ClientPrefix>) -> bool {
+    let of_client = uploads.values().filter(|it| it.client == client).count();
+    of_client < MOST.saturating_sub(uploads.len())
 }
+
+#[cfg(test)]
+mod tests;

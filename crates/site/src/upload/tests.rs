@@ -32,7 +32,7 @@ pub(super) fn fixture(path: &str, more: &str) -> Fixture {
     let altway_config::Action::Upload(upload) = &route.action else {
         panic!("an upload");
     };
-    let uploads = Uploads::new(&plan.sites()[0], route, upload).unwrap();
+    let uploads = Uploads::new(&plan.sites()[0], route, upload, PrefixLengths::default()).unwrap();
     let mut builder = tokio::runtime::Builder::new_current_thread();
     Fixture {
         dir,
