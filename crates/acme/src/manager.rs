@@ -249,3 +249,6 @@ fn kept(folder: &Folder, name: &str) -> (Option<Validity>, SavedState) {
     };
     (held.map(|held| held.validity), saved_state)
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::watch;
-use tokio::task::{Id, JoinSet};
+use tokio::task::{AbortHandle, Id, JoinSet};
 
 /// The least time between two looks at the names that handshakes ask for: they come in any number.
 const ON_DEMAND_INTERVAL: Duration = Duration::from_millis(100);
@@ -39,8 +39,16 @@ pub(super) struct EventLoop {
     /// Orders between two steps.
     orders: HashMap<String, Box<OpenOrder>>,
     tasks: JoinSet<Outcome>,
-    /// The names of the tasks.
-    names: HashMap<Id, String>,
+    /// Tasks whose outcomes count.
+    running: HashMap<Id, Running>,
+}
+
+/// A task under way.
+struct Running {
+    name: String,
+    /// True if it asks whether a name may have a certificate: a name need not be there for that.
+    is_question: bool,
+    task: AbortHandle,
 }
 
 /// The outcome of a task.
@@ -73,7 +81,7 @@ impl EventLoop {
             origin,
             orders: HashMap::new(),
             tasks: JoinSet::new(),
-            names: HashMap::new(),
+            running: HashMap::new(),
         };
         work.rename(&names);
         work
@@ -101,8 +109,8 @@ impl EventLoop {
                         Ok((id, outcome)) => (id, outcome),
                         Err(error) => (error.id(), Outcome::Failed(own_fault(&error), None)),
                     };
-                    if let Some(name) = self.names.remove(&id) {
-                        self.end(&name, outcome);
+                    if let Some(ended) = self.running.remove(&id) {
+                        self.end(&ended.name, outcome);
                     }
                 }
                 changed = self.assignments.changed() => {
@@ -132,7 +140,7 @@ impl EventLoop {
         } else {
             self.schedule = schedule(&authority, now(self.origin));
             self.orders.clear();
-            self.names.clear();
+            self.running.clear();
         }
         self.authority = authority;
     }
@@ -145,12 +153,14 @@ impl EventLoop {
             .set_most_on_demand(asking.map_or(0, |it| it.most));
         let is_wanted = |name: &str| names.iter().any(|it| it == name);
         self.schedule.retain(is_wanted);
+        abort_gone(&mut self.running, &self.schedule, now);
         for name in names {
             let (held, saved_state) = kept(folder, name);
             self.schedule.add(name, held, &saved_state, now);
         }
         let is_on_demand = |name: &str| asking.is_some() && self.on_demand.covers(name);
         self.schedule.retain_on_demand(is_on_demand);
+        abort_gone(&mut self.running, &self.schedule, now);
         let known = asking.map(|_| folder.known_on_demand()).unwrap_or_default();
         for name in known.iter().filter(|name| is_on_demand(name)) {
             let (held, saved_state) = kept(folder, name);
@@ -180,10 +190,12 @@ impl EventLoop {
 
     /// Forgets names on demand that nobody uses.
     fn forget_unused(&mut self) {
-        let forgotten = self.schedule.forget_unused(now(self.origin));
+        let now = now(self.origin);
+        let forgotten = self.schedule.forget_unused(now);
         if forgotten.is_empty() {
             return;
         }
+        abort_gone(&mut self.running, &self.schedule, now);
         for name in &forgotten {
             self.orders.remove(name);
             self.authority.folder.forget(name);
@@ -195,6 +207,7 @@ impl EventLoop {
     fn begin(&mut self, task: Task) {
         let name = task.name().to_owned();
         let of = name.clone();
+        let is_question = matches!(task, Task::Permission { .. });
         let authority = Arc::clone(&self.authority);
         let responder = Arc::clone(&self.responder);
         let open = match task {
@@ -251,8 +264,13 @@ impl EventLoop {
             outcome
         };
         let work = LATEST_RESPONSE.scope(Cell::new(ResponseFacts::default()), work);
-        let id = self.tasks.spawn_local(work).id();
-        self.names.insert(id, of);
+        let task = self.tasks.spawn_local(work);
+        let running = Running {
+            name: of,
+            is_question,
+            task: task.clone(),
+        };
+        self.running.insert(task.id(), running);
     }
 
     fn end(&mut self, name: &str, outcome: Outcome) {
@@ -366,6 +384,18 @@ impl EventLoop {
         let names = self.schedule.status(now(self.origin));
         self.count(|status| status.names = names);
     }
+}
+
+/// Aborts the tasks of names that are gone: a name that comes again has its own, and what became of an earlier one is none
+/// of its outcomes. An order goes on where its file says.
+fn abort_gone(running: &mut HashMap<Id, Running>, schedule: &Schedule, now: Now) {
+    running.retain(|_, it| {
+        let counts = it.is_question || schedule.saved_state(&it.name, now).is_some();
+        if !counts {
+            it.task.abort();
+        }
+        counts
+    });
 }
 
 /// A schedule for an authority, without names.
