@@ -20,6 +20,7 @@ pub use error::Error;
 pub use files::options as files_options;
 pub use proxy::{check as check_proxy, options as upstream_options};
 pub use router::Router;
+use router::RouteEntry;
 pub use secret::SecretError;
 pub use upload::{UPLOAD_BYTES, UploadFolderError, check as check_upload};
 
@@ -34,7 +35,8 @@ use upload::Uploads;
 /// The sites of a plan, told apart by a [`Router`]. Opens the folders of uploads, and nothing else yet.
 ///
 /// A request for a host that no site has is answered 421 (Misdirected Request, RFC 9110 section 15.5.20); one for
-/// which its site has no route 404, with the site's fields. A default site whose one route has every path needs no
+/// which its site has no route 404, with the site's fields; one whose path a server behind could read as that of another
+/// route 400. A default site whose one route has every path needs no
 /// router.
 ///
 /// # Errors
@@ -60,7 +62,11 @@ pub fn site_counted(plan: &Plan, statistics: &Arc<Statistics>) -> Result<Site, E
     for site in plan.sites() {
         let mut routes = Vec::with_capacity(site.routes.len());
         for route in &site.routes {
-            routes.push((route.path.clone(), targets.len()));
+            routes.push(RouteEntry {
+                pattern: route.path.clone(),
+                target: targets.len(),
+                is_proxied: matches!(route.action, Action::Proxy(_)),
+            });
             targets.push(target(plan, site, route, statistics)?);
         }
         let none = targets.len();
@@ -71,6 +77,9 @@ pub fn site_counted(plan: &Plan, statistics: &Arc<Statistics>) -> Result<Site, E
     router.set_nobody(targets.len());
     let misdirected = Respond::status(StatusCode::MISDIRECTED_REQUEST, &[]);
     targets.push(Site::service(Answers::Respond(misdirected)));
+    router.set_ambiguous(targets.len());
+    let ambiguous = Respond::status(StatusCode::BAD_REQUEST, &[]);
+    targets.push(Site::service(Answers::Respond(ambiguous)));
     Ok(Site::dispatched(router, targets))
 }
 

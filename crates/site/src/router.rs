@@ -7,6 +7,10 @@ use std::borrow::Cow;
 
 /// Finds a request's site by its host, and its route by its path: a look-up by name, then the site's patterns in
 /// their order, of which the first that matches has the request.
+///
+/// A server behind may read a path otherwise than this one: those of Java take what follows a `;` in a segment for parameters
+/// of it, so that `/a/..;/b` is `/b` there, and `/b;x/c` is `/b/c`. A path that would lead to another route by that reading
+/// is answered by none of them where the route has a proxy.
 #[derive(Debug, Default)]
 pub struct Router {
     /// Sites by host names in lower case, and addresses as requests write them.
@@ -17,14 +21,64 @@ pub struct Router {
     sites: Vec<Routes>,
     /// Answers requests for hosts that no site has.
     nobody: usize,
+    /// Answers requests whose path leads to another route where its parameters don't count.
+    ambiguous: usize,
 }
 
 /// The routes of a site with the places of what answers.
 #[derive(Debug)]
 struct Routes {
-    patterns: Vec<(PathPattern, usize)>,
+    routes: Vec<RouteEntry>,
     /// Answers where no pattern matches.
     none: usize,
+}
+
+/// A route: its paths, and the place of what answers them.
+#[derive(Debug, Clone)]
+pub(crate) struct RouteEntry {
+    pub(crate) pattern: PathPattern,
+    pub(crate) target: usize,
+    /// True if another server reads the path.
+    pub(crate) is_proxied: bool,
+}
+
+impl Routes {
+    fn find(&self, path: &str) -> Option<&RouteEntry> {
+        self.routes.iter().find(|it| it.pattern.matches(path))
+    }
+
+    /// Returns true if a server that reads parameters in `path`, for which there is the route `found`, may read a path for
+    /// which there is another.
+    fn is_ambiguous(&self, path: &str, found: &RouteEntry) -> bool {
+        let has_every_path = |it: &RouteEntry| it.pattern == PathPattern::All;
+        if !found.is_proxied
+            || !path.contains(';')
+            || self.routes.first().is_some_and(has_every_path)
+        {
+            return false;
+        }
+        let other = without_parameters(path);
+        let other = other.and_then(|other| Some(self.find(&other)?.target));
+        other != Some(found.target)
+    }
+}
+
+/// A path without the parameters of its segments (RFC 3986 section 3.3), and without segments that are then empty. `None`:
+/// one of them is `.` or `..` then, and the path may lead anywhere.
+fn without_parameters(path: &str) -> Option<String> {
+    let mut read = String::with_capacity(path.len());
+    let mut segments = path.trim_start_matches('/').split('/').peekable();
+    while let Some(segment) = segments.next() {
+        let name = segment.split(';').next().unwrap_or_default();
+        if matches!(name, "." | "..") {
+            return None;
+        }
+        if !name.is_empty() || segments.peek().is_none() {
+            read.push('/');
+            read.push_str(name);
+        }
+    }
+    Some(read)
 }
 
 impl Router {
@@ -33,9 +87,9 @@ impl Router {
     }
 
     /// Adds a site with its routes; `none` answers where none of them matches.
-    pub(crate) fn add(&mut self, site: &Site, patterns: Vec<(PathPattern, usize)>, none: usize) {
+    pub(crate) fn add(&mut self, site: &Site, routes: Vec<RouteEntry>, none: usize) {
         let place = self.sites.len();
-        self.sites.push(Routes { patterns, none });
+        self.sites.push(Routes { routes, none });
         for name in &site.names {
             if let Some(exact) = name.exact() {
                 self.exact.insert(exact.into_bytes().into(), place);
@@ -51,6 +105,11 @@ impl Router {
     /// Says what answers requests for hosts that no site has.
     pub(crate) fn set_nobody(&mut self, nobody: usize) {
         self.nobody = nobody;
+    }
+
+    /// Says what answers requests whose path leads to another route where its parameters don't count.
+    pub(crate) fn set_ambiguous(&mut self, ambiguous: usize) {
+        self.ambiguous = ambiguous;
     }
 
     fn site(&self, authority: &[u8]) -> Option<&Routes> {
@@ -73,9 +132,11 @@ impl Dispatch for Router {
         };
         // Patterns are text, and match no path that is none.
         let path = String::from_utf8_lossy(path);
-        let mut patterns = site.patterns.iter();
-        let found = patterns.find(|(pattern, _)| pattern.matches(&path));
-        Some(found.map_or(site.none, |(_, target)| *target))
+        Some(match site.find(&path) {
+            Some(found) if site.is_ambiguous(&path, found) => self.ambiguous,
+            Some(found) => found.target,
+            None => site.none,
+        })
     }
 
     fn knows(&self, authority: &[u8]) -> bool {
@@ -85,7 +146,7 @@ impl Dispatch for Router {
     fn has_route(&self, authority: &[u8], path: &[u8]) -> bool {
         let path = String::from_utf8_lossy(path);
         let site = self.site(authority);
-        site.is_some_and(|site| site.patterns.iter().any(|(it, _)| it.matches(&path)))
+        site.is_some_and(|site| site.find(&path).is_some())
     }
 }
 
@@ -119,14 +180,22 @@ mod tests {
         }
     }
 
+    /// Routes by pattern and target; those of odd targets have a proxy.
+    fn routes(routes: &[(&str, usize)]) -> Vec<RouteEntry> {
+        let routes = routes.iter().map(|(pattern, target)| RouteEntry {
+            pattern: pattern.parse().unwrap(),
+            target: *target,
+            is_proxied: target % 2 == 1,
+        });
+        routes.collect()
+    }
+
     /// Two sites, and 99 for nobody.
     fn router(is_default: bool) -> Router {
         let mut router = Router::new();
-        let patterns = [("/api/*", 1), ("*.png", 2), ("/*", 3)];
-        let patterns = patterns.map(|(pattern, target)| (pattern.parse().unwrap(), target));
         router.add(
             &site(&["a.example", "[2001:db8::1]"], false),
-            patterns.into(),
+            routes(&[("/api/*", 1), ("*.png", 2), ("/*", 3)]),
             4,
         );
         router.add(
@@ -151,6 +220,41 @@ mod tests {
         ] {
             assert_eq!(target(path), Some(expected), "{path:?}");
         }
+    }
+
+    #[test]
+    fn a_path_whose_parameters_hide_another_route_is_passed_to_no_server() {
+        const AMBIGUOUS: usize = 98;
+        let mut router = Router::new();
+        let several = routes(&[("/admin/*", 2), ("*.png", 4), ("/app/*", 1), ("/*", 3)]);
+        router.add(&site(&["several.example"], false), several, 0);
+        router.add(&site(&["part.example"], false), routes(&[("/app/*", 1)]), 0);
+        router.add(&site(&["all.example"], false), routes(&[("/*", 1)]), 0);
+        router.set_ambiguous(AMBIGUOUS);
+        let target = |host: &str, path: &str| router.dispatch(host.as_bytes(), path.as_bytes());
+        for (path, expected) in [
+            ("/app/a;b=c/d;e", 1),
+            ("/app;v=1/a", AMBIGUOUS),
+            ("/a;jsessionid=1", 3),
+            ("/a;b/;c", 3),
+            ("/a;b=..;c=.", 3),
+            ("/;a", 3),
+            // Files are read here, by their whole name.
+            ("/admin/a;b", 2),
+            ("/a;b.png", 4),
+            ("/app/..;/admin/x", AMBIGUOUS),
+            ("/app/..;a=b/admin/x", AMBIGUOUS),
+            ("/app/.;/x", AMBIGUOUS),
+            ("/admin;a=b/x", AMBIGUOUS),
+            ("/;a/admin/x", AMBIGUOUS),
+            ("/x.png;a", AMBIGUOUS),
+        ] {
+            assert_eq!(target("several.example", path), Some(expected), "{path}");
+        }
+        assert_eq!(target("part.example", "/app/..;/x"), Some(AMBIGUOUS));
+        assert_eq!(target("part.example", "/app/a;b"), Some(1));
+        assert_eq!(target("part.example", "/app;b/a"), Some(0));
+        assert_eq!(target("all.example", "/app/..;/x"), Some(1));
     }
 
     #[test]

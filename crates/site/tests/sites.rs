@@ -7,8 +7,8 @@
 use altway_config::{NoFiles, Plan};
 use altway_serve::{Bind, Options, ReloadHandle, Server, StopHandle, certs, stop_channel};
 use altway_site::{certificates, hosts, site};
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::io::{BufRead as _, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::thread::JoinHandle;
 
@@ -170,6 +170,64 @@ fn what_no_site_and_no_route_has_is_told_apart() {
     server.check("x.b.example", "/only/none", 404, &[]);
     for host in ["c.example", "b.example", "127.0.0.1"] {
         server.check(host, "/", 421, &["421 Misdirected Request\n"]);
+    }
+}
+
+/// A server that answers each request with its first line.
+fn echo() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let mut lines = BufReader::new(&stream).lines().map_while(Result::ok);
+                while let Some(first) = lines.next() {
+                    lines.by_ref().take_while(|line| !line.is_empty()).last();
+                    let len = first.len();
+                    let text = format!("HTTP/1.1 200 OK\r\nContent-Length: {len}\r\n\r\n{first}");
+                    if (&stream).write_all(text.as_bytes()).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn no_spelling_of_a_path_has_a_proxy_ask_for_what_another_route_has() {
+    let origin = echo();
+    let proxied = format!("proxy = \"http://{origin}\"");
+    let denied = "[[site.route]]\npath = \"/admin/*\"\nrespond = { status = 403 }\n";
+    let server = run(&format!(
+        "[[site]]\nnames = [\"a.example\"]\n{denied}[[site.route]]\n{proxied}\n\
+         [[site]]\nnames = [\"b.example\"]\n[[site.route]]\npath = \"/x/*\"\n{proxied}\n"
+    ));
+    for host in ["a.example", "b.example"] {
+        for path in ["/x/y;a=b/z;c?d=;/..;/", "/x//y", "/x/a..b;..", "/x/;a=b"] {
+            server.check(host, path, 200, &[&format!("GET {path} HTTP/1.1")]);
+        }
+        for path in [
+            "/x/../admin/",
+            "/x/%2e%2E/admin/",
+            "/x//../admin/",
+            "/x/..%2fadmin/",
+            "/x/..%5cadmin/",
+            "/x/..;/admin/",
+            "/x/..;a=b/admin/",
+            "/x/%2e%2e;/admin/",
+            "/x/..%3b/admin/",
+            "/x/.;/../admin/",
+        ] {
+            server.check(host, path, 400, &[]);
+        }
+    }
+    for path in ["/admin/", "//admin/x", "/%61dmin/"] {
+        server.check("a.example", path, 403, &[]);
+    }
+    for path in ["/admin;a=b/x", "/;/admin/x", "/admin;/"] {
+        server.check("a.example", path, 400, &["400 Bad Request\n"]);
     }
 }
 
