@@ -167,10 +167,11 @@ async fn passes(
             };
             let uri = Uri::builder().scheme(scheme).authority(host.to_str()?);
             let request = Request::get(uri.path_and_query(check.path.as_str()).build()?);
-            let request = request.header(header::USER_AGENT, AGENT);
-            let mut sender = connector.http2(preface.as_deref(), &Arc::default()).await?;
-            let responding = sender.send_request(request.body(content.attempt(None))?);
-            responding.await?.status()
+            let request = request.header(header::USER_AGENT, AGENT).body(())?;
+            let connection = connector.http2(preface.as_deref(), &Arc::default()).await?;
+            let sent = connection.send(request, content.attempt(None), None);
+            let response = sent.await.map_err(|(error, _)| error)?;
+            response.status()
         }
     };
     Ok(status.is_success() || status.is_redirection())

@@ -1,8 +1,8 @@
 //! New connections to a server: its name resolved, TCP or a Unix socket, TLS, and the protocol's beginning.
 
-use crate::content::Outgoing;
 use crate::counters::Counters;
 use crate::http1::Http1;
+use crate::http2::Http2;
 use crate::http3::Http3;
 use crate::resolve::Names;
 use crate::socket::{Socket, Stream};
@@ -11,8 +11,6 @@ use crate::{Address, Protocol, Server};
 use bytes::Bytes;
 use h2::Ping;
 use h2::client::SendRequest;
-use hyper::client::conn::http2;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,21 +19,12 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// The most bytes of the fields of a response over HTTP/2.
+/// The most bytes of the fields of a response to a request for a tunnel over HTTP/2.
 const MAX_FIELDS: u32 = 64 << 10;
-
-/// Bytes that a stream of HTTP/2 may be ahead of its reader.
-const STREAM_WINDOW: u32 = 256 << 10;
 
 /// Bytes that a tunnel over HTTP/2 may be ahead of its reader: the least that a connection can have (RFC 9113 section
 /// 6.9.2), as every WebSocket has its own.
 pub(crate) const TUNNEL_WINDOW: u32 = (64 << 10) - 1;
-
-/// Bytes that a connection of HTTP/2 may be ahead of its readers.
-const CONNECTION_WINDOW: u32 = 4 << 20;
-
-/// A handle on a connection over HTTP/2.
-pub(crate) type Http2 = http2::SendRequest<Outgoing>;
 
 /// A maker of connections to a server.
 #[derive(Debug)]
@@ -68,23 +57,8 @@ impl Connector {
     ) -> io::Result<Http2> {
         let connecting = async {
             let stream = self.stream(header).await?;
-            let (sender, connection) = http2::Builder::new(TokioExecutor::new())
-                .timer(TokioTimer::new())
-                .initial_stream_window_size(STREAM_WINDOW)
-                .initial_connection_window_size(CONNECTION_WINDOW)
-                .max_header_list_size(MAX_FIELDS)
-                // A server that is gone without a word is found out while requests wait for it.
-                .keep_alive_interval(Duration::from_secs(20))
-                .keep_alive_timeout(Duration::from_secs(10))
-                .handshake(TokioIo::new(stream))
-                .await
-                .map_err(io::Error::other)?;
-            let open = counters.open();
-            tokio::spawn(async move {
-                let _ = connection.await;
-                drop(open);
-            });
-            Ok(sender)
+            let begun = Http2::begin(stream, counters.open()).await;
+            begun.map_err(io::Error::other)
         };
         in_time(self.timeout, connecting).await
     }

@@ -50,6 +50,18 @@ impl Interim {
     pub fn new(handle_interim: impl Fn(StatusCode, &HeaderMap) + Send + Sync + 'static) -> Self {
         Self(Arc::new(handle_interim))
     }
+
+    /// Passes an interim response on to `interim`, if it is one that clients are to see.
+    pub(crate) fn pass(interim: Option<&Self>, head: &Response<()>) {
+        if let Some(interim) = interim
+            && heads::is_passed_ahead(head.status())
+        {
+            let mut fields = head.headers().clone();
+            heads::strip_response(&mut fields);
+            fields.remove(header::VIA);
+            interim.handle_interim(head.status(), &fields);
+        }
+    }
 }
 
 /// The hearer of interim responses that pass to the client, asked by [`Sending::poll_telling`].
@@ -311,9 +323,9 @@ impl Exchange {
         let is_reused = is_reused && !is_fresh;
         match connection {
             Connection::Http1(connection) => self.over_http1(connection, lease).await,
-            Connection::Http2(sender) => {
+            Connection::Http2(connection) => {
                 let scheme = scheme(connector);
-                self.over_http2(sender, is_reused, lease, scheme).await
+                self.over_http2(connection, is_reused, lease, scheme).await
             }
             Connection::Http3(connection) => self.over_http3(connection, is_reused, lease).await,
         }

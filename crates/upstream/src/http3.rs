@@ -12,13 +12,13 @@ mod tunnel;
 
 use crate::content::Outgoing;
 use crate::counters::Counters;
-use crate::exchange::{Interim, InterimHandler as _};
+use crate::exchange::Interim;
 use crate::retry::{Failure, Sent};
-use crate::{BoxError, heads};
+use crate::BoxError;
 use bytes::Bytes;
 use driver::Driver;
 use http::header::CONTENT_LENGTH;
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::{HeaderMap, Request, Response};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt as _;
 use link::Link;
@@ -257,18 +257,5 @@ impl Http3Body {
     /// Returns whether the server has said how long it is.
     pub(crate) fn has_length(&self) -> bool {
         self.has_length
-    }
-}
-
-/// Passes an interim response on, if it is one that clients are to see.
-fn pass_interim(interim: Option<&Interim>, head: &Response<()>) {
-    if let Some(interim) = interim
-        && heads::is_passed_ahead(head.status())
-    {
-        let mut fields: HeaderMap = head.headers().clone();
-        heads::pass_response(&mut fields, head.version());
-        fields.remove(http::header::VIA);
-        let status: StatusCode = head.status();
-        interim.handle_interim(status, &fields);
     }
 }

@@ -24,6 +24,7 @@ mod group;
 pub mod heads;
 pub mod health;
 mod http1;
+mod http2;
 mod http3;
 mod pool;
 mod proxy_protocol;

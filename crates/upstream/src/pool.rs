@@ -1,8 +1,9 @@
 //! The connections of one worker to one server, and the bound on its requests there.
 
-use crate::connect::{Connector, Http2, in_time};
+use crate::connect::{Connector, in_time};
 use crate::counters::Counters;
 use crate::http1::Http1;
+use crate::http2::Http2;
 use crate::http3::Http3;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

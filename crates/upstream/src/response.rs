@@ -2,6 +2,7 @@
 
 use crate::MinRate;
 use crate::http1;
+use crate::http2::Http2Body;
 use crate::http3::Http3Body;
 use crate::pool::Lease;
 use crate::{BoxError, heads};
@@ -64,7 +65,7 @@ struct Wait {
 #[derive(Debug)]
 pub(crate) enum Source {
     Http1(http1::Incoming),
-    Http2(hyper::body::Incoming),
+    Http2(Http2Body),
     /// Content of a tunnel over HTTP/2 that was refused.
     Refused(RecvStream),
     Http3(Http3Body),
@@ -78,9 +79,9 @@ impl From<http1::Incoming> for Source {
     }
 }
 
-impl From<hyper::body::Incoming> for Source {
-    fn from(incoming: hyper::body::Incoming) -> Self {
-        Self::Http2(incoming)
+impl From<Http2Body> for Source {
+    fn from(body: Http2Body) -> Self {
+        Self::Http2(body)
     }
 }
 
@@ -100,10 +101,7 @@ impl Source {
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match self {
             Self::Http1(incoming) => incoming.poll_frame(cx),
-            Self::Http2(incoming) => {
-                let frame = ready!(Pin::new(incoming).poll_frame(cx));
-                Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
-            }
+            Self::Http2(body) => body.poll_frame(cx),
             Self::Refused(stream) => {
                 let data = ready!(stream.poll_data(cx));
                 Poll::Ready(data.map(|data| {
@@ -120,7 +118,7 @@ impl Source {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Http1(incoming) => incoming.is_end_stream(),
-            Self::Http2(incoming) => incoming.is_end_stream(),
+            Self::Http2(body) => body.is_end_stream(),
             Self::Refused(stream) => stream.is_end_stream(),
             Self::Http3(body) => body.is_end_stream(),
             Self::None => true,
@@ -130,7 +128,7 @@ impl Source {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Http1(incoming) => incoming.size_hint(),
-            Self::Http2(incoming) => incoming.size_hint(),
+            Self::Http2(body) => body.size_hint(),
             Self::Http3(body) if !body.is_end_stream() => SizeHint::default(),
             Self::Refused(_) => SizeHint::default(),
             Self::Http3(_) | Self::None => SizeHint::with_exact(0),

@@ -174,6 +174,46 @@ async fn a_response_that_breaks_off_is_cut_off_and_never_short() {
 }
 
 #[tokio::test]
+async fn a_stream_of_http2_that_is_reset_is_a_response_that_breaks_off() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut connection = h2::server::handshake(stream).await.unwrap();
+                while let Some(Ok((request, mut respond))) = connection.accept().await {
+                    let mut sending = respond
+                        .send_response(http::Response::new(()), false)
+                        .unwrap();
+                    sending.send_data("half".into(), false).unwrap();
+                    tokio::spawn(async move {
+                        // Until then the head and the content would be dropped with the stream.
+                        tokio::time::sleep(Duration::from_millis(100)).await;
+                        sending.send_reset(match request.uri().path() {
+                            "/cancelled" => h2::Reason::CANCEL,
+                            "/no-error" => h2::Reason::NO_ERROR,
+                            _ => h2::Reason::INTERNAL_ERROR,
+                        });
+                    });
+                }
+            });
+        }
+    });
+    let mut options = to(address);
+    options.servers = vec![tcp(address, Protocol::Http2)];
+    let running = proxy(options);
+    for version in VERSIONS {
+        for path in ["/cancelled", "/no-error", "/failed"] {
+            let mut client = Client::new(running.address, version).await;
+            let response = client.send(Request::get(path), "").await.unwrap();
+            assert_eq!(response.status(), 200);
+            let content = response.into_body().collect().await;
+            assert!(content.is_err(), "{path} {version:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_says_nothing_is_answered_504_and_a_pause_ends_a_response() {
     let address = origin(|mut connection| {
         let head = connection.head();

@@ -6,10 +6,10 @@ use crate::common::websocket::{ALL, Over};
 use crate::common::{Running, h1, h2, h3::H3, read, soon};
 use altway_config::{NoFiles, read as read_config};
 use altway_proxy::Statistics;
-use altway_serve::Site;
-use axum::Router;
+use altway_serve::{EarlyHints, Site};
 use axum::extract::Request as Asked;
 use axum::response::IntoResponse;
+use axum::{Extension, Router};
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
 use http::{HeaderMap, Request, Response};
@@ -18,6 +18,7 @@ use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::convert::Infallible;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_tungstenite::tungstenite::Message;
@@ -442,4 +443,80 @@ async fn content_is_bounded_by_the_nearest_limit_and_what_is_longer_is_counted()
     let incidents = server.monitor().metrics().incidents;
     let counted = incidents.contains(&("content limit", refused));
     assert!(counted, "{refused}: {incidents:?}");
+}
+
+/// A server of HTTP/1.1 that hints before it answers, as servers of ours do over the other protocols alone.
+fn hinting_http1() -> std::net::SocketAddr {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let hint = |link| format!("HTTP/1.1 103 Early Hints\r\nLink: {link}\r\nAlt-Svc: clear\r\n\r\n");
+    let hints = [hint("</a.css>"), hint("</b.css>")].concat();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut lines = BufReader::new(&stream).lines().map_while(Result::ok);
+            lines.find(String::is_empty);
+            stream.write_all(hints.as_bytes()).unwrap();
+            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\nhinted";
+            stream.write_all(answer).unwrap();
+        }
+    });
+    address
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn early_hints_pass_from_servers_of_every_protocol() {
+    let hinting = async |Extension(hints): Extension<EarlyHints>| {
+        for link in ["</a.css>", "</b.css>"] {
+            let fields = [("link", link), ("alt-svc", "clear")];
+            let fields =
+                fields.map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
+            hints.send(HeaderMap::from_iter(fields)).unwrap();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        "hinted"
+    };
+    let site = || Site::service(Router::new().fallback(hinting));
+    let clear = Running::clear(|options| options.site = site());
+    let tls = Running::tls(|options| options.site = site());
+    let trusted = format!(
+        "server-name = \"localhost\"\nroots = \"{}\"",
+        tls.site.authority().display()
+    );
+    for route in [
+        format!("proxy = \"http://{}\"", hinting_http1()),
+        format!("proxy = \"h2c://{}\"", clear.address),
+        format!("proxy = \"h2://{}\"\n{trusted}", tls.address),
+        format!("proxy = \"h3://{}\"\n{trusted}", tls.address),
+    ] {
+        let server = proxy(&route);
+        let request = Request::get("https://localhost/").body(Bytes::new());
+        let asking = || H3::connect(&server).ask(request.unwrap());
+        let (interim, head, body) = tokio::task::block_in_place(asking);
+        assert_eq!((head.status().as_u16(), &body[..]), (200, &b"hinted"[..]));
+        let told: Vec<_> = interim
+            .iter()
+            .map(|it| (it.status().as_u16(), values(it.headers(), "link")))
+            .collect();
+        let expected = [(103, vec!["</a.css>"]), (103, vec!["</b.css>"])];
+        assert_eq!(told, expected, "{route}");
+        assert!(
+            interim
+                .iter()
+                .all(|it| !it.headers().contains_key("alt-svc"))
+        );
+        let mut curl = std::process::Command::new("curl");
+        curl.args(["-sik", "--http2", "-m", "20"]);
+        curl.arg(format!("https://{}/", server.address));
+        let output = tokio::task::block_in_place(|| curl.output().unwrap());
+        let text = String::from_utf8(output.stdout).unwrap();
+        let interim = text.find("HTTP/2 103").expect("an interim response");
+        assert!(
+            text[interim..].contains("link: </a.css>"),
+            "{route}: {text}"
+        );
+        assert!(
+            text.find("HTTP/2 200").unwrap() > interim,
+            "{route}: {text}"
+        );
+    }
 }

@@ -1,8 +1,8 @@
 //! A request over a connection that others share: HTTP/2 and HTTP/3.
 
 use super::{Answer, Attempted, Exchange, passed};
-use crate::connect::Http2;
 use crate::heads;
+use crate::http2::Http2;
 use crate::http3::Http3;
 use crate::pool::Lease;
 use crate::response::ResponseBody;
@@ -12,7 +12,7 @@ use http::{Request, Response, Uri, Version, header, response, uri};
 impl Exchange {
     pub(super) async fn over_http2(
         &self,
-        mut sender: Http2,
+        connection: Http2,
         is_reused: bool,
         lease: Lease,
         scheme: uri::Scheme,
@@ -26,20 +26,17 @@ impl Exchange {
         let Some(head) = self.head_http2(scheme) else {
             return Err(failed(Failure::Malformed, Sent::Nothing));
         };
-        let request = head.map(|()| self.content.attempt(None));
-        match self.in_time(sender.try_send_request(request), None).await {
+        let content = self.content.attempt(None);
+        let responding = connection.send(head, content, self.interim.as_ref());
+        match self.in_time(responding, None).await {
             Err(late) => Err(Attempted {
                 by_client: late.by_client,
                 ..failed(Failure::TimedOut, Sent::Some)
             }),
-            Ok(Err(mut error)) => {
-                let is_whole = error.take_message().is_some();
-                let sent = if is_whole { Sent::Nothing } else { Sent::Some };
-                Err(failed(failure_of(error.error()), sent))
-            }
+            Ok(Err((error, sent))) => Err(failed(failure_over_http2(&error), sent)),
             Ok(Ok(response)) => {
-                let (head, incoming) = response.into_parts();
-                let body = ResponseBody::new(incoming, lease, self.pace());
+                let (head, content) = response.into_parts();
+                let body = ResponseBody::new(content, lease, self.pace());
                 Ok((passed_on(head, body), None))
             }
         }
@@ -101,20 +98,6 @@ pub(super) fn passed_on(mut head: response::Parts, body: ResponseBody) -> Respon
 }
 
 /// Tells what the protocol's error says of the server.
-fn failure_of(error: &hyper::Error) -> Failure {
-    if error.is_parse() {
-        return Failure::Malformed;
-    }
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        if let Some(error) = cause.downcast_ref::<h2::Error>() {
-            return failure_over_http2(error);
-        }
-        source = cause.source();
-    }
-    Failure::Connection
-}
-
 pub(super) fn failure_over_http2(error: &h2::Error) -> Failure {
     let is_refused = error.reason() == Some(h2::Reason::REFUSED_STREAM);
     // Of a server that goes, only streams that it has not begun fail so (RFC 9113 section 6.8).

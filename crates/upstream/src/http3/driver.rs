@@ -1,8 +1,9 @@
 //! The task of a connection over HTTP/3: what requests want to the engine, what the engine has to them.
 
 use super::link::Link;
-use super::{Failed, Message, NewRequest, Piece, Shared, pass_interim};
+use super::{Failed, Message, NewRequest, Piece, Shared};
 use crate::counters::OpenConnection;
+use crate::exchange::Interim;
 use crate::retry::{Failure, Sent};
 use altway_http3::{Code, Error, Event, Received, StreamId};
 use bytes::Bytes;
@@ -257,7 +258,7 @@ impl Driver {
             Event::Informational { stream, head } => {
                 let exchange = self.number(stream).and_then(|it| self.exchanges.get(&it));
                 if let Some(begin) = exchange.and_then(|it| it.begin.as_ref()) {
-                    pass_interim(begin.interim.as_ref(), &head);
+                    Interim::pass(begin.interim.as_ref(), &head);
                 }
             }
             Event::Response { stream, head, end } => self.on_response(stream, head, end),

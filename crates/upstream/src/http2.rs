@@ -1,0 +1,359 @@
+//! Connections over HTTP/2 (RFC 9113): the crate h2's, with a task that carries each and one that asks its server whether it is
+//! there.
+//!
+//! Whoever waits for a response takes its interim responses as they come. Content of requests is sent by a task of its own,
+//! as far as the server's windows let it; a piece is read of it once the one before has been taken.
+
+use crate::BoxError;
+use crate::content::Outgoing;
+use crate::counters::OpenConnection;
+use crate::exchange::Interim;
+use crate::retry::Sent;
+use bytes::Bytes;
+use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
+use h2::{Ping, PingPong, Reason, RecvStream, SendStream};
+use http::header::CONTENT_LENGTH;
+use http::{HeaderMap, Request, Response};
+use http_body::{Body as _, Frame, SizeHint};
+use http_body_util::BodyExt as _;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+/// The most bytes of the fields of a response.
+const MAX_FIELDS: u32 = 64 << 10;
+
+/// Bytes that a stream may be ahead of its reader.
+const STREAM_WINDOW: u32 = 256 << 10;
+
+/// Bytes that a connection may be ahead of its readers.
+const CONNECTION_WINDOW: u32 = 4 << 20;
+
+/// Requests at a time before the server has said how many it takes (RFC 9113 section 6.5.2 recommends no fewer).
+const FIRST_STREAMS: usize = 100;
+
+/// Time after which a server that has requests is asked whether it is there: one that is gone without a word is found out
+/// while they wait for it.
+const KEEP_ALIVE: Duration = Duration::from_secs(20);
+
+/// Time in which it has to answer.
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A handle on a connection. It goes on until the last handle and the last exchange have gone, or the server ends it.
+#[derive(Debug, Clone)]
+pub(crate) struct Http2 {
+    /// Never sends: a handle of its own tells whether the connection takes requests, whoever waits for a stream.
+    handle: SendRequest<Bytes>,
+    /// Sends requests one after the other: nothing is known to the connection of those that wait for a stream.
+    sender: Arc<Mutex<SendRequest<Bytes>>>,
+    active: Active,
+}
+
+/// The failure of a request, and what of it the server can have seen.
+pub(crate) type Failed = (h2::Error, Sent);
+
+impl Http2 {
+    /// Begins a connection over `stream`, which counts as `open` until it ends.
+    pub(crate) async fn begin<S>(stream: S, open: OpenConnection) -> Result<Self, h2::Error>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let (sender, mut connection) = Builder::new()
+            .initial_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_header_list_size(MAX_FIELDS)
+            .initial_max_send_streams(FIRST_STREAMS)
+            .enable_push(false)
+            .handshake(stream)
+            .await?;
+        let active = Active::default();
+        let ping = connection.ping_pong();
+        keep_alive(carry(connection, open), ping, &active);
+        Ok(Self {
+            handle: sender.clone(),
+            sender: Arc::new(Mutex::new(sender)),
+            active,
+        })
+    }
+
+    /// Returns whether it takes no more requests.
+    pub(crate) fn is_closed(&self) -> bool {
+        let ready = self
+            .handle
+            .clone()
+            .poll_ready(&mut Context::from_waker(Waker::noop()));
+        matches!(ready, Poll::Ready(Err(_)))
+    }
+
+    /// Sends a request, and gives its response as it comes; `interim` hears of those before it. To drop either gives the
+    /// exchange up.
+    pub(crate) async fn send(
+        &self,
+        head: Request<()>,
+        content: Outgoing,
+        interim: Option<&Interim>,
+    ) -> Result<Response<Http2Body>, Failed> {
+        let is_whole = content.is_end_stream();
+        let (mut responding, sending) = {
+            let mut sender = self.sender.lock().await;
+            let ready = poll_fn(|cx| sender.poll_ready(cx)).await;
+            let sent = ready.and_then(|()| sender.send_request(head, is_whole));
+            sent.map_err(|error| (error, Sent::Nothing))?
+        };
+        let active = self.active.begin();
+        if !is_whole {
+            tokio::spawn(send_content(content, sending));
+        }
+        let response = poll_fn(|cx| poll_response(&mut responding, interim, cx)).await;
+        let response = response.map_err(|error| (error, Sent::Some))?;
+        let (head, receiving) = response.into_parts();
+        let body = Http2Body::new(&head.headers, receiving, active);
+        Ok(Response::from_parts(head, body))
+    }
+}
+
+fn poll_response(
+    responding: &mut ResponseFuture,
+    interim: Option<&Interim>,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Response<RecvStream>, h2::Error>> {
+    while let Some(head) = ready!(responding.poll_informational(cx)) {
+        Interim::pass(interim, &head?);
+    }
+    Pin::new(responding).poll(cx)
+}
+
+/// Carries a connection in a task of its own.
+pub(crate) fn carry<S>(connection: Connection<S, Bytes>, open: OpenConnection) -> JoinHandle<()>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!("a connection to an upstream over HTTP/2 ended: {error}");
+        }
+        drop(open);
+    })
+}
+
+/// The exchanges of a connection that are not over.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Active(Arc<AtomicUsize>);
+
+/// An exchange, counted until it is dropped.
+#[derive(Debug)]
+pub(crate) struct ActiveExchange(Active);
+
+impl Active {
+    pub(crate) fn begin(&self) -> ActiveExchange {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        ActiveExchange(self.clone())
+    }
+}
+
+impl Drop for ActiveExchange {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Ends a connection whose server has vanished while it has exchanges, with a task that ends with it.
+pub(crate) fn keep_alive(carrier: JoinHandle<()>, ping: Option<PingPong>, active: &Active) {
+    let Some(ping) = ping else { return };
+    let (active, handle) = (active.clone(), carrier.abort_handle());
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = carrier => {}
+            () = vanished(ping, active) => {
+                tracing::debug!("an upstream over HTTP/2 does not answer any more");
+                handle.abort();
+            }
+        }
+    });
+}
+
+/// Waits until the server does not answer.
+async fn vanished(mut ping: PingPong, active: Active) {
+    loop {
+        sleep(KEEP_ALIVE).await;
+        if active.0.load(Ordering::Relaxed) == 0 {
+            continue;
+        }
+        match timeout(KEEP_ALIVE_TIMEOUT, ping.ping(Ping::opaque())).await {
+            Ok(Ok(_)) => {}
+            // It ends by itself.
+            Ok(Err(_)) => std::future::pending().await,
+            Err(_) => return,
+        }
+    }
+}
+
+/// Sends the content of a request as far as the server takes it.
+async fn send_content(mut content: Outgoing, mut sending: SendStream<Bytes>) {
+    loop {
+        let frame = tokio::select! {
+            biased;
+            // The server wants no more.
+            _ = poll_fn(|cx| sending.poll_reset(cx)) => return,
+            frame = content.frame() => frame,
+        };
+        let sent = match frame.map(|frame| frame.map(Frame::into_data)) {
+            Some(Ok(Ok(data))) => {
+                let is_last = content.is_end_stream();
+                match send_piece(&mut sending, data, is_last).await {
+                    Some(()) if !is_last => continue,
+                    _ => return,
+                }
+            }
+            Some(Ok(Err(frame))) => {
+                sending.send_trailers(frame.into_trailers().unwrap_or_default())
+            }
+            None => sending.send_data(Bytes::new(), true),
+            Some(Err(_)) => return sending.send_reset(Reason::CANCEL),
+        };
+        if let Err(error) = sent {
+            tracing::debug!("the end of a request's content was not sent: {error}");
+        }
+        return;
+    }
+}
+
+/// Sends a piece of content; `None`: the server takes no more.
+async fn send_piece(sending: &mut SendStream<Bytes>, mut data: Bytes, is_last: bool) -> Option<()> {
+    if data.is_empty() && is_last {
+        return sending.send_data(data, true).ok();
+    }
+    while !data.is_empty() {
+        // Not before there is something to send: what is reserved, other streams don't have.
+        sending.reserve_capacity(data.len());
+        while sending.capacity() == 0 {
+            poll_fn(|cx| sending.poll_capacity(cx)).await?.ok()?;
+        }
+        let piece = data.split_to(data.len().min(sending.capacity()));
+        let is_end = is_last && data.is_empty();
+        sending.send_data(piece, is_end).ok()?;
+    }
+    Some(())
+}
+
+/// The content of a response.
+#[derive(Debug)]
+pub(crate) struct Http2Body {
+    receiving: RecvStream,
+    /// Bytes that are still to come, where the server has said how many; h2 sees to it that they do.
+    left: Option<u64>,
+    _active: ActiveExchange,
+}
+
+impl Http2Body {
+    /// The content that follows a head with `fields`.
+    fn new(fields: &HeaderMap, receiving: RecvStream, active: ActiveExchange) -> Self {
+        let length = fields.get(CONTENT_LENGTH);
+        let length = length.and_then(|it| it.to_str().ok()?.parse().ok());
+        Self {
+            // A response to HEAD has the length of another one.
+            left: if receiving.is_end_stream() {
+                Some(0)
+            } else {
+                length
+            },
+            receiving,
+            _active: active,
+        }
+    }
+
+    pub(crate) fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if let Some(data) = ready!(self.receiving.poll_data(cx)) {
+            let data = data?;
+            self.receiving.flow_control().release_capacity(data.len())?;
+            self.left = self.left.map(|left| left.saturating_sub(data.len() as u64));
+            return Poll::Ready(Some(Ok(Frame::data(data))));
+        }
+        let trailers = ready!(self.receiving.poll_trailers(cx))?;
+        Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))))
+    }
+
+    pub(crate) fn is_end_stream(&self) -> bool {
+        self.receiving.is_end_stream()
+    }
+
+    pub(crate) fn size_hint(&self) -> SizeHint {
+        self.left.map_or_else(SizeHint::new, SizeHint::with_exact)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::Content;
+    use crate::counters::Counters;
+    use http::Method;
+    use http_body_util::Empty;
+    use tokio::time::Instant;
+
+    /// A server that answers `before` requests, takes another one, and then vanishes without a word; one that answers none
+    /// takes none. The end of its connection stays open.
+    async fn vanishing(before: usize) -> (Http2, JoinHandle<impl Sized>) {
+        let (near, far) = tokio::io::duplex(64 << 10);
+        let serving = tokio::spawn(async move {
+            let mut connection = h2::server::handshake(far).await.unwrap();
+            for _ in 0..before {
+                let (_, mut respond) = connection.accept().await.unwrap().unwrap();
+                respond.send_response(Response::new(()), true).unwrap();
+            }
+            let taken = match before {
+                0 => None,
+                _ => connection.accept().await,
+            };
+            (connection, taken)
+        });
+        let counters = Arc::<Counters>::default();
+        (Http2::begin(near, counters.open()).await.unwrap(), serving)
+    }
+
+    async fn get(connection: &Http2) -> Result<Response<Http2Body>, Failed> {
+        let request = Request::get("http://a.test/").body(()).unwrap();
+        let content = Content::new(Empty::<Bytes>::new(), &Method::GET, 0, None);
+        connection.send(request, content.attempt(None), None).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_vanishes_while_a_request_waits_is_found_out() {
+        let (connection, serving) = vanishing(1).await;
+        assert!(get(&connection).await.is_ok());
+        let began = Instant::now();
+        let Err((_, sent)) = get(&connection).await else {
+            panic!("a response of nobody");
+        };
+        assert_eq!(sent, Sent::Some);
+        assert!(began.elapsed() <= KEEP_ALIVE + KEEP_ALIVE_TIMEOUT);
+        assert!(connection.is_closed());
+        drop(serving);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_without_requests_is_not_asked_whether_it_is_there() {
+        let (connection, serving) = vanishing(0).await;
+        sleep(10 * KEEP_ALIVE).await;
+        assert!(!connection.is_closed());
+        let Err((_, sent)) = get(&connection).await else {
+            panic!("a response of nobody");
+        };
+        assert_eq!(sent, Sent::Some);
+        let Err((_, sent)) = get(&connection).await else {
+            panic!("a response of nobody");
+        };
+        assert_eq!(sent, Sent::Nothing);
+        drop(serving);
+    }
+}
