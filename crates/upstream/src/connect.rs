@@ -2,14 +2,13 @@
 
 use crate::counters::Counters;
 use crate::http1::Http1;
-use crate::http2::Http2;
+use crate::http2::{self, Http2};
 use crate::http3::Http3;
 use crate::resolve::Names;
 use crate::socket::{Socket, Stream};
 use crate::tls::Tls;
 use crate::{Address, Protocol, Server};
 use bytes::Bytes;
-use h2::Ping;
 use h2::client::SendRequest;
 use std::io;
 use std::sync::Arc;
@@ -18,13 +17,6 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-
-/// The most bytes of the fields of a response to a request for a tunnel over HTTP/2.
-const MAX_FIELDS: u32 = 64 << 10;
-
-/// Bytes that a tunnel over HTTP/2 may be ahead of its reader: the least that a connection can have (RFC 9113 section
-/// 6.9.2), as every WebSocket has its own.
-pub(crate) const TUNNEL_WINDOW: u32 = (64 << 10) - 1;
 
 /// A maker of connections to a server.
 #[derive(Debug)]
@@ -101,27 +93,8 @@ impl Connector {
     ) -> io::Result<Option<SendRequest<Bytes>>> {
         let connecting = async {
             let stream = self.stream(header).await?;
-            let (sender, mut connection) = h2::client::Builder::new()
-                .initial_window_size(TUNNEL_WINDOW)
-                .initial_connection_window_size(TUNNEL_WINDOW)
-                .max_header_list_size(MAX_FIELDS)
-                .enable_push(false)
-                .handshake(stream)
-                .await
-                .map_err(io::Error::other)?;
-            let ping = connection.ping_pong();
-            let open = counters.open();
-            tokio::spawn(async move {
-                let _ = connection.await;
-                drop(open);
-            });
-            if let Some(mut ping) = ping {
-                // A server's settings are its first frame (RFC 9113 section 3.4): they are there when it answers.
-                let answer = ping.ping(Ping::opaque()).await;
-                answer.map_err(io::Error::other)?;
-            }
-            let takes_tunnels = sender.is_extended_connect_protocol_enabled();
-            Ok(takes_tunnels.then_some(sender))
+            let begun = http2::begin_tunnel(stream, counters.open()).await;
+            begun.map_err(io::Error::other)
         };
         in_time(self.timeout, connecting).await
     }

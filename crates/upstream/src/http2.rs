@@ -36,6 +36,10 @@ const STREAM_WINDOW: u32 = 256 << 10;
 /// Bytes that a connection may be ahead of its readers.
 const CONNECTION_WINDOW: u32 = 4 << 20;
 
+/// Bytes that a tunnel may be ahead of its reader: the least that a connection can have (RFC 9113 section 6.9.2), as every
+/// WebSocket has its own.
+pub(crate) const TUNNEL_WINDOW: u32 = (64 << 10) - 1;
+
 /// Requests at a time before the server has said how many it takes (RFC 9113 section 6.5.2 recommends no fewer).
 const FIRST_STREAMS: usize = 100;
 
@@ -49,7 +53,7 @@ const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A handle on a connection. It goes on until the last handle and the last exchange have gone, or the server ends it.
 #[derive(Debug, Clone)]
 pub(crate) struct Http2 {
-    /// Never sends: a handle of its own tells whether the connection takes requests, whoever waits for a stream.
+    /// A handle that never sends: it tells whether the connection takes requests, whoever waits for a stream.
     handle: SendRequest<Bytes>,
     /// Sends requests one after the other: nothing is known to the connection of those that wait for a stream.
     sender: Arc<Mutex<SendRequest<Bytes>>>,
@@ -75,7 +79,7 @@ impl Http2 {
             .await?;
         let active = Active::default();
         let ping = connection.ping_pong();
-        keep_alive(carry(connection, open), ping, &active);
+        keep_alive(carry(connection, open), ping, Some(active.clone()));
         Ok(Self {
             handle: sender.clone(),
             sender: Arc::new(Mutex::new(sender)),
@@ -119,6 +123,33 @@ impl Http2 {
     }
 }
 
+/// Begins a connection over `stream` for one tunnel, which counts as `open` until it ends; `None`: the server takes no
+/// extended CONNECT (RFC 8441).
+pub(crate) async fn begin_tunnel<S>(
+    stream: S,
+    open: OpenConnection,
+) -> Result<Option<SendRequest<Bytes>>, h2::Error>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let (sender, mut connection) = Builder::new()
+        .initial_window_size(TUNNEL_WINDOW)
+        .initial_connection_window_size(TUNNEL_WINDOW)
+        .max_header_list_size(MAX_FIELDS)
+        .enable_push(false)
+        .handshake(stream)
+        .await?;
+    let mut ping = connection.ping_pong();
+    let carrier = carry(connection, open);
+    if let Some(ping) = &mut ping {
+        // A server's settings are its first frame (RFC 9113 section 3.4): they are there when it answers.
+        ping.ping(Ping::opaque()).await?;
+    }
+    keep_alive(carrier, ping, None);
+    let takes_tunnels = sender.is_extended_connect_protocol_enabled();
+    Ok(takes_tunnels.then_some(sender))
+}
+
 fn poll_response(
     responding: &mut ResponseFuture,
     interim: Option<&Interim>,
@@ -131,7 +162,7 @@ fn poll_response(
 }
 
 /// Carries a connection in a task of its own.
-pub(crate) fn carry<S>(connection: Connection<S, Bytes>, open: OpenConnection) -> JoinHandle<()>
+fn carry<S>(connection: Connection<S, Bytes>, open: OpenConnection) -> JoinHandle<()>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -145,14 +176,14 @@ where
 
 /// The exchanges of a connection that are not over.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Active(Arc<AtomicUsize>);
+struct Active(Arc<AtomicUsize>);
 
 /// An exchange, counted until it is dropped.
 #[derive(Debug)]
-pub(crate) struct ActiveExchange(Active);
+struct ActiveExchange(Active);
 
 impl Active {
-    pub(crate) fn begin(&self) -> ActiveExchange {
+    fn begin(&self) -> ActiveExchange {
         self.0.fetch_add(1, Ordering::Relaxed);
         ActiveExchange(self.clone())
     }
@@ -164,10 +195,11 @@ impl Drop for ActiveExchange {
     }
 }
 
-/// Ends a connection whose server has vanished while it has exchanges, with a task that ends with it.
-pub(crate) fn keep_alive(carrier: JoinHandle<()>, ping: Option<PingPong>, active: &Active) {
+/// Ends a connection whose server has vanished while it has exchanges, by a task that ends with it. `active`: counts them;
+/// `None`: there is one as long as there is the connection.
+fn keep_alive(carrier: JoinHandle<()>, ping: Option<PingPong>, active: Option<Active>) {
     let Some(ping) = ping else { return };
-    let (active, handle) = (active.clone(), carrier.abort_handle());
+    let handle = carrier.abort_handle();
     tokio::spawn(async move {
         tokio::select! {
             _ = carrier => {}
@@ -180,10 +212,13 @@ pub(crate) fn keep_alive(carrier: JoinHandle<()>, ping: Option<PingPong>, active
 }
 
 /// Waits until the server does not answer.
-async fn vanished(mut ping: PingPong, active: Active) {
+async fn vanished(mut ping: PingPong, active: Option<Active>) {
     loop {
         sleep(KEEP_ALIVE).await;
-        if active.0.load(Ordering::Relaxed) == 0 {
+        if active
+            .as_ref()
+            .is_some_and(|it| it.0.load(Ordering::Relaxed) == 0)
+        {
             continue;
         }
         match timeout(KEEP_ALIVE_TIMEOUT, ping.ping(Ping::opaque())).await {
@@ -324,7 +359,8 @@ mod tests {
     async fn get(connection: &Http2) -> Result<Response<Http2Body>, Failed> {
         let request = Request::get("http://a.test/").body(()).unwrap();
         let content = Content::new(Empty::<Bytes>::new(), &Method::GET, 0, None);
-        connection.send(request, content.attempt(None), None).await
+        let sent = connection.send(request, content.attempt(None), None);
+        timeout(10 * KEEP_ALIVE, sent).await.unwrap()
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,8 +1,8 @@
 //! Byte streams to servers: a connection of HTTP/1.1 that has switched protocols (RFC 9110 section 7.8), or a stream of
 //! HTTP/2 or HTTP/3 that an extended CONNECT has opened (RFC 8441, RFC 9220).
 
-use crate::connect::TUNNEL_WINDOW;
 use crate::http1::Switched;
+use crate::http2::TUNNEL_WINDOW;
 use crate::http3::Http3Stream;
 use crate::pool::Lease;
 use bytes::{Buf as _, Bytes};
@@ -202,5 +202,61 @@ fn broken(error: h2::Error) -> io::Error {
         // RFC 8441 section 5: a connection that was reset.
         Some(Reason::CANCEL) => io::Error::new(io::ErrorKind::ConnectionReset, error),
         _ => io::Error::other(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counters::Counters;
+    use crate::http2::begin_tunnel;
+    use crate::pool::Pool;
+    use http::Method;
+    use std::sync::Arc;
+    use std::time::Duration;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::time::{Instant, timeout};
+
+    /// A tunnel to a server that is there for so long after it has agreed, and then vanishes without a word.
+    async fn vanishing(after: Duration) -> (TunnelStream, tokio::task::JoinHandle<impl Sized>) {
+        let (near, far) = tokio::io::duplex(64 << 10);
+        let serving = tokio::spawn(async move {
+            let mut builder = h2::server::Builder::new();
+            let server = builder.enable_connect_protocol().handshake::<_, Bytes>(far);
+            let mut connection = server.await.unwrap();
+            let (request, mut respond) = connection.accept().await.unwrap().unwrap();
+            let sending = respond.send_response(Response::new(()), false).unwrap();
+            let carried = timeout(after, connection.accept()).await;
+            assert!(carried.is_err(), "there is one request");
+            // The end of its connection stays open.
+            (connection, request, sending)
+        });
+        let counters = Arc::<Counters>::default();
+        let sender = begin_tunnel(near, counters.open()).await.unwrap().unwrap();
+        let mut request = Request::new(());
+        *request.method_mut() = Method::CONNECT;
+        *request.uri_mut() = "http://a.test/".parse().unwrap();
+        request
+            .extensions_mut()
+            .insert(h2::ext::Protocol::from_static("websocket"));
+        let (response, stream) = connect(sender, request).await.unwrap();
+        assert!(response.status().is_success());
+        let pool = Arc::new(Pool::new(1, false, Arc::default(), counters));
+        let lease = pool.turn_now().unwrap();
+        (Tunnel::http2(stream, lease).open(), serving)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_tunnel_ends_where_its_server_of_http2_has_vanished_and_no_sooner() {
+        let there = Duration::from_secs(1_000);
+        let began = Instant::now();
+        let (mut stream, serving) = vanishing(there).await;
+        stream.write_all(b"to nobody").await.unwrap();
+        let read = timeout(2 * there, stream.read(&mut [0])).await.unwrap();
+        assert!(read.is_err(), "{read:?}");
+        let after = began.elapsed();
+        let most = there + Duration::from_secs(60);
+        assert!(after > there && after < most, "{after:?}");
+        drop(serving);
     }
 }
