@@ -2,15 +2,15 @@
 //! message on (RFC 9110 section 7.6.1).
 
 /// Fields of one hop, whatever Connection names: those of RFC 9110 section 7.6.1, and those of
-/// authentication at a proxy (sections 11.7.1 and 11.7.2) and Trailer's companion TE.
-pub const FIELDS: [&str; 9] = [
+/// authentication at a proxy (sections 11.7.1 and 11.7.2). Trailer is none of them: it says of the
+/// message which trailers it ends with (section 6.6.2).
+pub const FIELDS: [&str; 8] = [
     "connection",
     "keep-alive",
     "proxy-authenticate",
     "proxy-authorization",
     "proxy-connection",
     "te",
-    "trailer",
     "transfer-encoding",
     "upgrade",
 ];
@@ -57,7 +57,7 @@ mod tests {
             assert!(is_dropped(name.as_bytes(), []), "{name}");
         }
         assert!(!is_dropped(b"accept", []));
-        assert!(!is_dropped(b"trailers", []));
+        assert!(!is_dropped(b"trailer", []));
     }
 
     #[test]

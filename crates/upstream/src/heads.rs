@@ -201,6 +201,7 @@ pub fn pass_trailers(fields: &mut HeaderMap) {
     remove_fields_of_the_hop(fields);
     for name in [
         header::CONTENT_LENGTH,
+        header::TRAILER,
         header::HOST,
         header::ALT_SVC,
         header::AUTHORIZATION,

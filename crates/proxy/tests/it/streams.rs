@@ -303,6 +303,71 @@ async fn messages_and_trailers_pass_to_a_server_of_http2() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn announced_trailers_pass_to_clients_of_http1_that_take_them() {
+    let http1 = origin(|mut connection| {
+        while connection.head().is_some() {
+            connection.write(
+                "HTTP/1.1 200 OK\r\nTrailer: X-Sum, Connection\r\nTransfer-Encoding: chunked\r\n\r\n4\r\ntext\r\n0\r\n\
+                 X-Sum: 7\r\nX-Other: 8\r\nConnection: close\r\n\r\n",
+            );
+        }
+    });
+    let mut http2 = to(http1);
+    http2.servers = vec![tcp(announcing().await, Protocol::Http2)];
+    for options in [to(http1), http2] {
+        let protocol = options.servers[0].protocol;
+        let running = proxy(options);
+        let ask = |fields: &str| {
+            let mut stream = TcpStream::connect(running.address).unwrap();
+            write!(stream, "GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n").unwrap();
+            let (mut text, mut piece) = (String::new(), [0; 4096]);
+            while !text.contains("0\r\n") || !text.ends_with("\r\n\r\n") {
+                let len = stream.read(&mut piece).unwrap();
+                assert!(len > 0, "{text}");
+                text.push_str(std::str::from_utf8(&piece[..len]).unwrap());
+            }
+            text.to_ascii_lowercase()
+        };
+        for (fields, end) in [
+            (
+                "TE: trailers\r\nConnection: TE\r\n",
+                "0\r\nx-sum: 7\r\n\r\n",
+            ),
+            ("TE: gzip;q=0.5, Trailers\r\n", "0\r\nx-sum: 7\r\n\r\n"),
+            ("TE: gzip\r\n", "0\r\n\r\n"),
+            ("", "0\r\n\r\n"),
+        ] {
+            let text = ask(fields);
+            let end = format!("\r\n\r\n4\r\ntext\r\n{end}");
+            assert!(text.ends_with(&end), "{protocol:?} {fields}: {text}");
+        }
+    }
+}
+
+/// A server of HTTP/2 whose responses say which trailers they end with.
+async fn announcing() -> std::net::SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut connection = h2::server::handshake(stream).await.unwrap();
+                while let Some(Ok((_, mut respond))) = connection.accept().await {
+                    let response = Response::builder().header("trailer", "X-Sum");
+                    let response = response.body(()).unwrap();
+                    let mut sending = respond.send_response(response, false).unwrap();
+                    sending.send_data("text".into(), false).unwrap();
+                    let mut trailers = HeaderMap::new();
+                    trailers.insert("x-sum", "7".parse().unwrap());
+                    sending.send_trailers(trailers).unwrap();
+                }
+            });
+        }
+    });
+    address
+}
+
 #[test]
 fn a_response_that_begins_before_its_request_has_ended_passes_and_its_connection_stays() {
     let connections = Arc::new(AtomicUsize::new(0));

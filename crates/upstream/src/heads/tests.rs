@@ -137,6 +137,7 @@ fn what_belongs_to_the_hop_goes_and_te_trailers_stays() {
         x-two: 2
         x-three: 3";
     let expected = "host: a
+        trailer: x-sum
         content-length: 5
         x-three: 3
         te: trailers
@@ -282,6 +283,7 @@ fn trailers_keep_what_is_not_of_framing() {
         "grpc-status: 0
         content-length: 7
         transfer-encoding: chunked
+        trailer: x-sum
         host: b
         x-forwarded-for: 203.0.113.1",
     );
