@@ -49,7 +49,8 @@ impl Connector {
     ) -> io::Result<Http2> {
         let connecting = async {
             let stream = self.stream(header).await?;
-            let begun = Http2::begin(stream, counters.open()).await;
+            let address = stream.socket().address();
+            let begun = Http2::begin(stream, address, counters.open()).await;
             begun.map_err(io::Error::other)
         };
         in_time(self.timeout, connecting).await

@@ -344,7 +344,10 @@ impl Exchange {
             (Protocol::Http1, header) => {
                 let idle = match header.is_some() || is_fresh {
                     true => None,
-                    false => pool.idle(retry::is_idempotent(&self.parts.method), Instant::now()),
+                    false => {
+                        let can_repeat = retry::is_idempotent(&self.parts.method);
+                        pool.idle(&connector.names, can_repeat, Instant::now())
+                    }
                 };
                 let connection = match idle {
                     Some(connection) => connection,

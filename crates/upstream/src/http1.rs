@@ -31,6 +31,7 @@ use incoming::Io;
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -151,6 +152,11 @@ impl Http1 {
     /// Returns whether it can carry another request: nothing has arrived, not even the end.
     pub(crate) fn is_quiet(&self) -> bool {
         self.link.stream.socket().is_quiet()
+    }
+
+    /// The address of its server, as [`Socket::address`](crate::socket::Socket::address).
+    pub(crate) fn address(&self) -> Option<IpAddr> {
+        self.link.stream.socket().address()
     }
 
     /// Begins an exchange whose request has no content and [is sent](Exchange::send) later.

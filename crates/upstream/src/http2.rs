@@ -17,6 +17,7 @@ use http::{HeaderMap, Request, Response};
 use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -58,14 +59,19 @@ pub(crate) struct Http2 {
     /// Sends requests one after the other: nothing is known to the connection of those that wait for a stream.
     sender: Arc<Mutex<SendRequest<Bytes>>>,
     active: Active,
+    address: Option<IpAddr>,
 }
 
 /// The failure of a request, and what of it the server can have seen.
 pub(crate) type Failed = (h2::Error, Sent);
 
 impl Http2 {
-    /// Begins a connection over `stream`, which counts as `open` until it ends.
-    pub(crate) async fn begin<S>(stream: S, open: OpenConnection) -> Result<Self, h2::Error>
+    /// Begins a connection over `stream`, which is to `address` and counts as `open` until it ends.
+    pub(crate) async fn begin<S>(
+        stream: S,
+        address: Option<IpAddr>,
+        open: OpenConnection,
+    ) -> Result<Self, h2::Error>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
@@ -84,7 +90,13 @@ impl Http2 {
             handle: sender.clone(),
             sender: Arc::new(Mutex::new(sender)),
             active,
+            address,
         })
+    }
+
+    /// The address of its server; `None`: a Unix socket.
+    pub(crate) fn address(&self) -> Option<IpAddr> {
+        self.address
     }
 
     /// Returns whether it takes no more requests.
@@ -353,7 +365,8 @@ mod tests {
             (connection, taken)
         });
         let counters = Arc::<Counters>::default();
-        (Http2::begin(near, counters.open()).await.unwrap(), serving)
+        let connection = Http2::begin(near, None, counters.open()).await;
+        (connection.unwrap(), serving)
     }
 
     async fn get(connection: &Http2) -> Result<Response<Http2Body>, Failed> {

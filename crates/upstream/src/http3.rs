@@ -10,11 +10,11 @@ mod driver;
 mod link;
 mod tunnel;
 
+use crate::BoxError;
 use crate::content::Outgoing;
 use crate::counters::Counters;
 use crate::exchange::Interim;
 use crate::retry::{Failure, Sent};
-use crate::BoxError;
 use bytes::Bytes;
 use driver::Driver;
 use http::header::CONTENT_LENGTH;
@@ -23,7 +23,7 @@ use http_body::{Body, Frame};
 use http_body_util::BodyExt as _;
 use link::Link;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
@@ -39,6 +39,7 @@ pub(crate) struct Http3 {
     driver: UnboundedSender<Message>,
     shared: Arc<Shared>,
     opened: Instant,
+    address: IpAddr,
 }
 
 #[derive(Debug, Default)]
@@ -100,7 +101,13 @@ impl Http3 {
             driver: sender,
             shared,
             opened: Instant::now(),
+            address: remote.ip(),
         })
+    }
+
+    /// The address of its server.
+    pub(crate) fn address(&self) -> IpAddr {
+        self.address
     }
 
     /// Returns whether it takes no more requests.

@@ -5,6 +5,7 @@ use crate::counters::Counters;
 use crate::http1::Http1;
 use crate::http2::Http2;
 use crate::http3::Http3;
+use crate::resolve::Names;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -105,14 +106,15 @@ impl Pool {
         Some(Lease::new(self, permit))
     }
 
-    /// An idle connection that can be used. `can_repeat`: the request may be sent again where it finds the connection
+    /// An idle connection that can be used, to an address that `names` still have. `can_repeat`: the request may be sent again where it finds the connection
     /// closed; then one that was in use a moment ago is taken for open if the event loop knows nothing else.
-    pub(crate) fn idle(&self, can_repeat: bool, now: Instant) -> Option<Http1> {
+    pub(crate) fn idle(&self, names: &Names, can_repeat: bool, now: Instant) -> Option<Http1> {
         let mut idle = self.lock();
         while let Some(Idle { connection, since }) = idle.pop() {
             let time = now.saturating_duration_since(since);
             let is_known = can_repeat && time < LIVENESS_INTERVAL && connection.seems_quiet();
-            if time < IDLE_TIMEOUT && (is_known || connection.is_quiet()) {
+            let is_usable = time < IDLE_TIMEOUT && (is_known || connection.is_quiet());
+            if is_usable && !names.has_left(|| connection.address()) {
                 return Some(connection);
             }
         }
@@ -134,8 +136,9 @@ impl Pool {
         }
     }
 
-    /// The connection over HTTP/2, opened where there is none; whether it has carried requests before. Whoever waits for
-    /// another request to open it waits no longer than for a connection of its own.
+    /// The connection over HTTP/2, opened where there is none, or where the server has left its address: then the requests
+    /// that it has end there. Whether it has carried requests before. Whoever waits for another request to open it waits
+    /// no longer than for a connection of its own.
     pub(crate) async fn multiplexed(&self, connector: &Connector) -> io::Result<(Http2, bool)> {
         in_time(connector.timeout, self.shared_http2(connector)).await
     }
@@ -144,6 +147,7 @@ impl Pool {
         let mut shared = self.shared.lock().await;
         if let Some(known) = &mut *shared
             && !known.sender.is_closed()
+            && !connector.names.has_left(|| known.sender.address())
         {
             let is_used = std::mem::replace(&mut known.is_used, true);
             return Ok((known.sender.clone(), is_used));
@@ -172,7 +176,10 @@ impl Pool {
         pause: Duration,
     ) -> io::Result<(Http3, bool)> {
         let mut shared = self.http3.lock().await;
-        if let Some(known) = shared.as_ref().filter(|known| !known.is_closed()) {
+        if let Some(known) = &*shared
+            && !known.is_closed()
+            && !connector.names.has_left(|| Some(known.address()))
+        {
             return Ok((known.clone(), true));
         }
         *shared = None;
@@ -254,5 +261,92 @@ struct ActiveRequest<'c>(&'c AtomicUsize);
 impl Drop for ActiveRequest<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Address, Protocol, Server};
+    use std::net::SocketAddr;
+    use tokio::net::{TcpListener, TcpStream};
+
+    /// Two servers at one port of this machine: a name may have either.
+    async fn servers() -> [TcpListener; 2] {
+        loop {
+            let first = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let port = first.local_addr().unwrap().port();
+            if let Ok(second) = TcpListener::bind(("127.0.0.2", port)).await {
+                return [first, second];
+            }
+        }
+    }
+
+    fn connector(port: u16, protocol: Protocol) -> Connector {
+        Connector {
+            server: Server {
+                address: Address::Tcp("moves.test".into(), port),
+                protocol,
+                tls: None,
+            },
+            names: Names::default(),
+            tls: None,
+            timeout: Duration::from_secs(10),
+        }
+    }
+
+    fn pool() -> Arc<Pool> {
+        Arc::new(Pool::new(4, false, Arc::default(), Arc::default()))
+    }
+
+    /// Speaks HTTP/2 on each connection that comes.
+    fn accept(listener: TcpListener) -> SocketAddr {
+        let address = listener.local_addr().unwrap();
+        let serve = async |stream: TcpStream| {
+            let mut connection = h2::server::handshake(stream).await.unwrap();
+            while connection.accept().await.is_some() {}
+        };
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(stream));
+            }
+        });
+        address
+    }
+
+    #[tokio::test]
+    async fn a_connection_of_http2_is_left_once_its_server_has_left_its_address() {
+        let [first, second] = servers().await.map(accept);
+        let (connector, pool) = (connector(first.port(), Protocol::Http2), pool());
+        let connection = async || {
+            let (connection, is_reused) = pool.multiplexed(&connector).await.unwrap();
+            (connection.address().unwrap(), is_reused)
+        };
+        connector.names.keep(&[first]);
+        assert_eq!(connection().await, (first.ip(), false));
+        connector.names.keep(&[second, first]);
+        assert_eq!(connection().await, (first.ip(), true));
+        let (former, _) = pool.multiplexed(&connector).await.unwrap();
+        connector.names.keep(&[second]);
+        assert_eq!(connection().await, (second.ip(), false));
+        assert_eq!(connection().await, (second.ip(), true));
+        assert!(!former.is_closed(), "what runs there ends there");
+    }
+
+    #[tokio::test]
+    async fn an_idle_connection_of_http1_is_not_used_once_its_server_has_left_its_address() {
+        let [first, second] = servers().await;
+        let address = |listener: &TcpListener| listener.local_addr().unwrap();
+        let (first, second) = ((address(&first), first), (address(&second), second));
+        let (connector, pool) = (connector(first.0.port(), Protocol::Http1), pool());
+        let idle = || pool.idle(&connector.names, true, Instant::now());
+        connector.names.keep(&[first.0]);
+        pool.put(connector.http1(None, &pool.counters).await.unwrap());
+        let connection = idle().expect("it waits for a request");
+        pool.put(connection);
+        connector.names.keep(&[second.0]);
+        assert!(idle().is_none());
+        pool.put(connector.http1(None, &pool.counters).await.unwrap());
+        assert_eq!(idle().unwrap().address(), Some(second.0.ip()));
     }
 }

@@ -2,7 +2,8 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::net::lookup_host;
 
@@ -14,7 +15,11 @@ const MAX_ADDRESSES: usize = 16;
 
 /// The latest answer for one name. Kept while there is no newer one: a resolver that fails changes nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Names(Mutex<Vec<SocketAddr>>);
+pub(crate) struct Names {
+    known: Mutex<Vec<SocketAddr>>,
+    /// An answer had not all addresses of the one before it. So it is for few names: nobody else locks them for a request.
+    has_changed: AtomicBool,
+}
 
 impl Names {
     /// The addresses of `host`; asks the resolver only where there was no answer yet.
@@ -22,11 +27,7 @@ impl Names {
         if let Ok(ip) = host.parse::<IpAddr>() {
             return Ok(vec![(ip, port).into()]);
         }
-        let known = self
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let known = self.known().clone();
         if known.is_empty() {
             self.refresh(host, port).await
         } else {
@@ -36,8 +37,14 @@ impl Names {
 
     /// Returns whether there was an answer.
     pub(crate) fn is_known(&self) -> bool {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        !known.is_empty()
+        !self.known().is_empty()
+    }
+
+    /// Returns whether the server has left the address that a connection is to, which `address` gives: the latest answer
+    /// has others alone. One without an address, that of a Unix socket, is never left.
+    pub(crate) fn has_left(&self, address: impl FnOnce() -> Option<IpAddr>) -> bool {
+        self.has_changed.load(Ordering::Relaxed)
+            && address().is_some_and(|ip| !self.known().iter().any(|known| known.ip() == ip))
     }
 
     /// Asks the resolver, and keeps its answer if it has one.
@@ -46,11 +53,24 @@ impl Names {
             .await?
             .take(MAX_ADDRESSES)
             .collect();
-        if !found.is_empty() {
-            let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            known.clone_from(&found);
-        }
+        self.keep(&found);
         Ok(found)
+    }
+
+    /// Keeps an answer, if it has addresses.
+    pub(crate) fn keep(&self, found: &[SocketAddr]) {
+        if found.is_empty() {
+            return;
+        }
+        let mut known = self.known();
+        if known.iter().any(|former| !found.contains(former)) {
+            self.has_changed.store(true, Ordering::Relaxed);
+        }
+        *known = found.to_vec();
+    }
+
+    fn known(&self) -> MutexGuard<'_, Vec<SocketAddr>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -66,6 +86,23 @@ mod tests {
         // A name that no resolver has (RFC 6761 section 6.4).
         assert!(names.refresh("nobody.invalid", 80).await.is_err());
         assert_eq!(names.resolve("nobody.invalid", 80).await.unwrap(), found);
+    }
+
+    #[test]
+    fn an_address_is_left_once_an_answer_has_others_alone() {
+        let names = Names::default();
+        let [a, b] = ["192.0.2.1:80", "[2001:db8::1]:80"].map(|it| it.parse().unwrap());
+        let has_left = |address: SocketAddr| names.has_left(|| Some(address.ip()));
+        assert!(!has_left(a));
+        names.keep(&[a]);
+        names.keep(&[b, a]);
+        assert!(!has_left(a) && !has_left(b));
+        names.keep(&[b]);
+        assert!(has_left(a) && !has_left(b) && !names.has_left(|| None));
+        names.keep(&[]);
+        assert!(has_left(a) && !has_left(b), "no answer");
+        names.keep(&[a]);
+        assert!(!has_left(a) && has_left(b));
     }
 
     #[tokio::test]

@@ -3,6 +3,7 @@
 use socket2::SockRef;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
@@ -17,6 +18,14 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
+    /// The address that it is connected to; `None`: a Unix socket, or one whose connection has ended. Costs a system call.
+    pub(crate) fn address(&self) -> Option<IpAddr> {
+        match self {
+            Self::Tcp(stream) => stream.peer_addr().ok().map(|address| address.ip()),
+            Self::Unix(_) => None,
+        }
+    }
+
     /// Returns whether nothing has arrived that the event loop knows of.
     pub(crate) fn seems_quiet(&self) -> bool {
         // Looks at what is known, and leaves it.

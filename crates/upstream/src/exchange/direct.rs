@@ -37,7 +37,8 @@ impl Exchange {
         let pool = self.group.pool(member);
         let lease = pool.turn_now()?;
         let began = Instant::now();
-        let connection = pool.idle(retry::is_idempotent(&self.parts.method), began)?;
+        let names = &self.group.members[member].connector.names;
+        let connection = pool.idle(names, retry::is_idempotent(&self.parts.method), began)?;
         pool.counters.request();
         Some(Direct {
             member,
