@@ -12,8 +12,8 @@ use altway_upstream::rewrite::{BadPath, FieldChanges, PathChange};
 use altway_upstream::{Answer, Group, Interim, InterimHandler, Reason, Refusal, Sending};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, MAX_FORWARDS, RETRY_AFTER};
-use http::{Method, Request, Response, StatusCode, Version};
+use http::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderValue, MAX_FORWARDS, RETRY_AFTER, SERVER};
+use http::{Method, Request, Response, StatusCode};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -89,8 +89,7 @@ enum State {
 struct Exchange {
     proxy: Arc<Shared>,
     sending: Sending,
-    /// `None`: the client's protocol has none that pass.
-    hints: Option<Hints>,
+    hints: Hints,
     upgrade: Option<Upgrade>,
     /// `None`: the response has it.
     timing: Option<Timing>,
@@ -113,11 +112,7 @@ impl Future for Answering {
                 return response.map_or(Poll::Pending, |response| Poll::Ready(*response));
             }
         };
-        let sent = match &exchange.hints {
-            Some(hints) => exchange.sending.poll_telling(cx, hints),
-            None => exchange.sending.poll_telling(cx, &()),
-        };
-        let sent = ready!(sent);
+        let sent = ready!(exchange.sending.poll_telling(cx, &exchange.hints));
         let Some(timing) = exchange.timing.take() else {
             return Poll::Pending;
         };
@@ -145,7 +140,7 @@ impl Shared {
         let peer = client.address.ip().to_canonical();
         let certificate = request_context.certificate.as_ref().and_then(client_cert);
         let upgrade = request_context.upgrade;
-        let hints = (version >= Version::HTTP_2).then_some(Hints(request_context.early_hints));
+        let hints = Hints(request_context.early_hints);
         if upgrade.is_some() {
             websocket::as_http1(&mut request);
         } else if request.method() == Method::CONNECT {
@@ -294,21 +289,18 @@ fn client_cert(certificate: &ClientCertificate) -> Option<HeaderValue> {
     HeaderValue::try_from(text).ok()
 }
 
-/// Passes early hints on to clients of HTTP/2 and HTTP/3 as they come (RFC 8297).
+/// Passes interim responses on as they come (RFC 9110 section 15.2): early hints (RFC 8297) to clients of HTTP/2 and HTTP/3,
+/// others to all whose protocol has them.
 struct Hints(EarlyHints);
 
 impl InterimHandler for Hints {
     fn handle_interim(&self, status: StatusCode, fields: &HeaderMap) {
-        if status == StatusCode::EARLY_HINTS {
-            let own = [
-                HeaderName::from_static("date"),
-                HeaderName::from_static("server"),
-            ];
-            let mut fields = fields.clone();
-            own.iter().for_each(|name| drop(fields.remove(name)));
-            // One that comes too late is of no use.
-            let _ = self.0.send(fields);
+        let mut fields = fields.clone();
+        for own in [DATE, SERVER] {
+            fields.remove(own);
         }
+        // One that comes too late is of no use.
+        let _ = self.0.send_interim(status, fields);
     }
 
     fn callback(&self) -> Option<Interim> {

@@ -303,6 +303,96 @@ async fn messages_and_trailers_pass_to_a_server_of_http2() {
     }
 }
 
+/// Servers of HTTP/1.1 and HTTP/2 that answer once they are told to, after two interim responses.
+async fn with_interim() -> ([altway_upstream::Server; 2], mpsc::SyncSender<()>) {
+    let (go, wait) = mpsc::sync_channel::<()>(1);
+    let wait = Arc::new(Mutex::new(wait));
+    let waited = Arc::clone(&wait);
+    let http1 = origin(move |mut connection| {
+        while connection.head().is_some() {
+            connection.write("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n");
+            let fields = "Location: /upload\r\nConnection: X-One\r\nX-One: 1";
+            connection.write(&format!("HTTP/1.1 104 -\r\n{fields}\r\n\r\n"));
+            waited.lock().unwrap().recv().unwrap();
+            connection.ok("done");
+        }
+    });
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let http2 = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let wait = Arc::clone(&wait);
+            tokio::spawn(async move {
+                let mut connection = h2::server::handshake(stream).await.unwrap();
+                while let Some(Ok((_, mut respond))) = connection.accept().await {
+                    for (status, name, value) in
+                        [(103, "link", "</a>"), (104, "location", "/upload")]
+                    {
+                        let head = Response::builder().status(status).header(name, value);
+                        respond.send_informational(head.body(()).unwrap()).unwrap();
+                    }
+                    let wait = Arc::clone(&wait);
+                    tokio::spawn(async move {
+                        let waiting = move || wait.lock().unwrap().recv().unwrap();
+                        tokio::task::spawn_blocking(waiting).await.unwrap();
+                        let mut sending = respond.send_response(Response::new(()), false).unwrap();
+                        sending.send_data("done".into(), true).unwrap();
+                    });
+                }
+            });
+        }
+    });
+    (
+        [tcp(http1, Protocol::Http1), tcp(http2, Protocol::Http2)],
+        go,
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn interim_responses_pass_as_they_come() {
+    let (servers, go) = with_interim().await;
+    for server in servers {
+        let running = proxy(altway_upstream::Options::new(vec![server.clone()]));
+        // Of early hints clients of HTTP/1.1 are not told (RFC 8297 section 3).
+        let mut stream = TcpStream::connect(running.address).unwrap();
+        let limit = Some(Duration::from_secs(30));
+        stream.set_read_timeout(limit).unwrap();
+        stream
+            .write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            .unwrap();
+        let (mut text, mut piece) = (String::new(), [0; 4096]);
+        while !text.contains("done") {
+            let len = stream.read(&mut piece).unwrap();
+            assert!(len > 0, "{text}");
+            text.push_str(std::str::from_utf8(&piece[..len]).unwrap());
+            if !text.contains("200 OK") && text.ends_with("\r\n\r\n") {
+                assert!(text.starts_with("HTTP/1.1 104 "), "{text}");
+                assert!(
+                    text.to_lowercase().contains("location: /upload\r\n\r\n"),
+                    "{text}"
+                );
+                go.send(()).unwrap();
+            }
+        }
+        let stream = tokio::net::TcpStream::connect(running.address)
+            .await
+            .unwrap();
+        let (mut sender, connection) = h2::client::handshake(stream).await.unwrap();
+        tokio::spawn(connection);
+        let request = Request::get("http://a.test/").body(()).unwrap();
+        let (mut responding, _) = sender.send_request(request, true).unwrap();
+        for (status, name, value) in [(103, "link", "</a>"), (104, "location", "/upload")] {
+            let head = std::future::poll_fn(|cx| responding.poll_informational(cx)).await;
+            let head = head.unwrap().unwrap();
+            assert_eq!(head.status(), status, "{server:?}");
+            assert_eq!(head.headers()[name], value);
+            assert_eq!(head.headers().len(), 1, "{head:?}");
+        }
+        go.send(()).unwrap();
+        assert_eq!(responding.await.unwrap().status(), 200);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn announced_trailers_pass_to_clients_of_http1_that_take_them() {
     let http1 = origin(|mut connection| {
