@@ -192,6 +192,27 @@ async fn a_client_that_goes_ends_its_request_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proxy_that_stops_leaves_no_connection_behind() {
+    let origin = echo();
+    let open = || origin.monitor().metrics().protocols[2].open_connections;
+    let server = behind(&origin);
+    let mut client = h2::<Full<Bytes>>(server.connect_tls(&[b"h2"]).await).await;
+    let request = Request::get("https://localhost/").body(Full::default());
+    let response = soon(client.send_request(request.unwrap())).await.unwrap();
+    assert_eq!(response.status(), 200);
+    assert_eq!(open(), 1);
+    tokio::task::block_in_place(|| drop(server));
+    // Sooner than a connection without a sign of life is given up.
+    let gone = async {
+        while open() > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(20), gone).await;
+    waited.expect("the server behind is told");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_server_did_is_counted() {
     let origin = echo();
     let (site, statistics) = counted(&keys(&origin, &origin.site.authority()));

@@ -103,7 +103,7 @@ impl Driver {
                 message = self.messages.recv() => match message {
                     Some(message) => Some(message),
                     // Nobody wants anything any more.
-                    None => return self.link.close(),
+                    None => return,
                 },
                 turned = self.link.turn() => match turned {
                     Ok(()) => None,

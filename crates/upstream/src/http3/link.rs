@@ -119,14 +119,6 @@ impl Link {
         }
     }
 
-    /// Says goodbye, as far as the socket takes it.
-    pub(super) fn close(&mut self) {
-        if let Some((it, quic, _)) = self.endpoint.connection(self.connection) {
-            it.close(quic, Code::H3_NO_ERROR, b"");
-        }
-        let _ = self.flush();
-    }
-
     /// Sends what there is to send, then waits for datagrams or for the next time-out, and tells the engine; events are
     /// to be drained afterwards. May be dropped while it waits.
     ///
@@ -165,6 +157,17 @@ impl Link {
         let now = Instant::now();
         let endpoint = &mut self.endpoint;
         self.udp.send(|batch| endpoint.poll_transmit(now, batch))
+    }
+}
+
+/// Says goodbye, as far as the socket takes it, whoever drops it: a runtime that ends, too. The server would hold the
+/// connection, and the requests that run over it, until its idle time-out.
+impl Drop for Link {
+    fn drop(&mut self) {
+        if let Some((it, quic, _)) = self.endpoint.connection(self.connection) {
+            it.close(quic, Code::H3_NO_ERROR, b"");
+        }
+        let _ = self.flush();
     }
 }
 
