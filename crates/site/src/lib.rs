@@ -19,8 +19,8 @@ pub use certificates::{certificates, with_client_auth};
 pub use error::Error;
 pub use files::options as files_options;
 pub use proxy::{check as check_proxy, options as upstream_options};
-pub use router::Router;
 use router::RouteEntry;
+pub use router::Router;
 pub use secret::SecretError;
 pub use upload::{UPLOAD_BYTES, UploadFolderError, check as check_upload};
 
