@@ -21,7 +21,23 @@ use tokio::sync::mpsc::UnboundedSender;
 /// A client can send no faster than the body is read. It may be dropped before its end: what is still to come is
 /// discarded, or refused if that takes too long.
 #[derive(Debug)]
-pub struct RequestBody(Source);
+pub struct RequestBody {
+    source: Source,
+    end: End,
+}
+
+/// The way to a body's end, which is never found at the same moment as content that the reader has waited for. Content
+/// comes from another thread, at any moment, and multer (axum's `Multipart`) looks for it twice in one poll: it takes a
+/// form for cut off whose content and end both come between its two looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// The reader has not waited.
+    Plain,
+    /// The reader has waited: it will be woken once more for the end.
+    Separate,
+    /// The end has come, and the reader was woken for it.
+    Due,
+}
 
 /// Errors that end a request's body early.
 #[derive(Debug, thiserror::Error)]
@@ -50,13 +66,18 @@ enum Source {
 
 impl RequestBody {
     pub(crate) fn empty() -> Self {
-        Self(Source::Empty)
+        Self::of(Source::Empty)
+    }
+
+    fn of(source: Source) -> Self {
+        let end = End::Plain;
+        Self { source, end }
     }
 
     /// Returns true if the body comes by an [`Upload`]. Over HTTP/1.1 that is so in requests for a
     /// WebSocket alone.
     pub(crate) fn is_upload(&self) -> bool {
-        matches!(self.0, Source::Upload(_))
+        matches!(self.source, Source::Upload(_))
     }
 
     /// `reading` is set while the reader waits for the client, `unread` until all is read.
@@ -66,7 +87,7 @@ impl RequestBody {
         unread: Arc<AtomicBool>,
     ) -> Self {
         unread.store(!incoming.is_end_stream(), Ordering::Relaxed);
-        Self(Source::Http1 {
+        Self::of(Source::Http1 {
             incoming,
             reading,
             unread,
@@ -82,9 +103,47 @@ impl Body for RequestBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
-        match &mut self.0 {
-            Source::Empty => Poll::Ready(None),
-            Source::Http1 {
+        if self.end == End::Due {
+            return Poll::Ready(None);
+        }
+        let frame = self.source.poll_frame(cx);
+        match &frame {
+            Poll::Pending => self.end = End::Separate,
+            Poll::Ready(None) if self.end == End::Separate => {
+                self.end = End::Due;
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Poll::Ready(_) => {}
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.source {
+            Source::Empty => true,
+            Source::Http1 { incoming, .. } => incoming.is_end_stream(),
+            Source::Upload(reader) => reader.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.source {
+            Source::Empty => SizeHint::with_exact(0),
+            Source::Http1 { incoming, .. } => incoming.size_hint(),
+            Source::Upload(reader) => reader.size_hint(),
+        }
+    }
+}
+
+impl Source {
+    fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
+        match self {
+            Self::Empty => Poll::Ready(None),
+            Self::Http1 {
                 incoming,
                 reading,
                 unread,
@@ -96,23 +155,7 @@ impl Body for RequestBody {
                 }
                 frame.map_err(RequestBodyError::Http1)
             }
-            Source::Upload(reader) => reader.poll_frame(cx),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match &self.0 {
-            Source::Empty => true,
-            Source::Http1 { incoming, .. } => incoming.is_end_stream(),
-            Source::Upload(reader) => reader.is_end_stream(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match &self.0 {
-            Source::Empty => SizeHint::with_exact(0),
-            Source::Http1 { incoming, .. } => incoming.size_hint(),
-            Source::Upload(reader) => reader.size_hint(),
+            Self::Upload(reader) => reader.poll_frame(cx),
         }
     }
 }
@@ -142,7 +185,7 @@ struct Shared {
     /// Bounded by the stream's receive window.
     chunks: VecDeque<Bytes>,
     trailers: Option<HeaderMap>,
-    end: Option<End>,
+    end: Option<Outcome>,
     /// Bytes of Content-Length that have not come.
     remaining: Option<u64>,
     read: usize,
@@ -156,7 +199,7 @@ struct Shared {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+enum Outcome {
     Complete,
     Failed,
 }
@@ -195,7 +238,7 @@ pub(crate) fn upload<K: Copy + Send + 'static>(
         }),
     }));
     let reader = Reader(Arc::clone(&shared));
-    (Upload(shared), RequestBody(Source::Upload(reader)))
+    (Upload(shared), RequestBody::of(Source::Upload(reader)))
 }
 
 impl Upload {
@@ -221,12 +264,12 @@ impl Upload {
     /// The body is complete.
     pub(crate) fn complete(&self) {
         let mut shared = lock(&self.0);
-        shared.end.get_or_insert(End::Complete);
+        shared.end.get_or_insert(Outcome::Complete);
         wake(shared);
     }
 
     pub(crate) fn is_complete(&self) -> bool {
-        lock(&self.0).end == Some(End::Complete)
+        lock(&self.0).end == Some(Outcome::Complete)
     }
 
     /// Returns true if nobody will read on.
@@ -254,7 +297,7 @@ impl Upload {
 impl Drop for Upload {
     fn drop(&mut self) {
         let mut shared = lock(&self.0);
-        shared.end.get_or_insert(End::Failed);
+        shared.end.get_or_insert(Outcome::Failed);
         wake(shared);
     }
 }
@@ -276,8 +319,10 @@ impl Reader {
             return Poll::Ready(Some(Ok(Frame::data(chunk))));
         }
         match shared.end {
-            Some(End::Complete) => Poll::Ready(shared.trailers.take().map(Frame::trailers).map(Ok)),
-            Some(End::Failed) => Poll::Ready(Some(Err(RequestBodyError::Incomplete))),
+            Some(Outcome::Complete) => {
+                Poll::Ready(shared.trailers.take().map(Frame::trailers).map(Ok))
+            }
+            Some(Outcome::Failed) => Poll::Ready(Some(Err(RequestBodyError::Incomplete))),
             None => {
                 shared.reader = Some(cx.waker().clone());
                 shared.waits = true;
@@ -289,7 +334,9 @@ impl Reader {
 
     fn is_end_stream(&self) -> bool {
         let shared = lock(&self.0);
-        shared.end == Some(End::Complete) && shared.chunks.is_empty() && shared.trailers.is_none()
+        shared.end == Some(Outcome::Complete)
+            && shared.chunks.is_empty()
+            && shared.trailers.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -327,5 +374,36 @@ fn wake(mut shared: MutexGuard<'_, Shared>) {
     drop(shared);
     if let Some(reader) = reader {
         reader.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::stream;
+    use multer::Multipart;
+    use tokio::sync::mpsc::unbounded_channel;
+
+    const FORM: &[u8] = b"--x\r\ncontent-disposition: form-data; name=a\r\n\r\none\r\n--x--\r\n";
+
+    #[tokio::test]
+    async fn a_form_that_comes_between_two_looks_of_its_parser_is_whole() {
+        let (reports, _reported) = unbounded_channel();
+        let (upload, mut body) = upload((), &reports, None);
+        let mut looks = 0;
+        let content = stream::poll_fn(move |cx| {
+            let polled = Pin::new(&mut body).poll_frame(cx);
+            looks += 1;
+            if looks == 1 {
+                assert!(polled.is_pending());
+                upload.push(|| Bytes::from_static(FORM));
+                upload.complete();
+            }
+            polled.map(|frame| frame.map(|it| it.map(|it| it.into_data().unwrap())))
+        });
+        let mut form = Multipart::new(content, "x");
+        let field = form.next_field().await.unwrap().unwrap();
+        assert_eq!(field.text().await.unwrap(), "one");
+        assert!(form.next_field().await.unwrap().is_none());
     }
 }
