@@ -29,6 +29,7 @@ mod key_log;
 mod listeners;
 mod metrics;
 mod migration;
+mod multipart;
 mod one_way;
 mod origins;
 mod protocols;

@@ -163,6 +163,33 @@ impl H3 {
         stream
     }
 
+    /// Begins a request whose content is still to be [given](Self::give).
+    pub(crate) fn open(&mut self, request: &Request<()>) -> StreamId {
+        let opened = self.endpoint.with(self.connection, |it, quic| {
+            it.send_request(quic, request, false)
+        });
+        opened.unwrap()
+    }
+
+    /// Sends content as far as it leaves at once, and the end of the request where all of it does.
+    pub(crate) fn give(&mut self, stream: StreamId, mut content: Bytes, end: bool) {
+        let sent = self.endpoint.with(self.connection, |it, quic| {
+            it.send_data(quic, stream, &mut content, end)
+        });
+        sent.unwrap();
+        self.transmit();
+    }
+
+    /// Resets a request whose content is not complete, and wants no response.
+    pub(crate) fn give_up(&mut self, stream: StreamId) {
+        let code = Code::H3_REQUEST_CANCELLED;
+        if let Some((it, quic, _)) = self.endpoint.connection(self.connection) {
+            it.reset_stream(quic, stream, code);
+            it.stop_reading(quic, stream, code);
+        }
+        self.transmit();
+    }
+
     /// GET, and STOP_SENDING for its response in the same packet; false where no stream is free.
     pub(crate) fn ask_and_stop(&mut self, path: &str) -> bool {
         let uri = format!("https://localhost{path}");

@@ -1,11 +1,11 @@
 //! The application of the comparison: every kind of extractor, rejection, body and layer.
 
 use axum::body::Body;
-use axum::extract::multipart::Multipart;
+use axum::extract::multipart::{Multipart, MultipartError};
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{
-    ConnectInfo, DefaultBodyLimit, Extension, Form, FromRequest, Json, MatchedPath, OriginalUri,
-    Path, Query, RawQuery, Request, State,
+    ConnectInfo, DefaultBodyLimit, Extension, Form, Json, MatchedPath, OriginalUri, Path, Query,
+    RawQuery, Request, State,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::sse::{Event, Sse};
@@ -39,7 +39,11 @@ pub(super) fn app() -> Router {
         .route("/default", post(async |body: Bytes| body.len().to_string()))
         .layer(DefaultBodyLimit::max(1000))
         .route("/layer", post(length))
-        .route_layer(RequestBodyLimitLayer::new(2000));
+        .route_layer(RequestBodyLimitLayer::new(2000))
+        .route(
+            "/multipart",
+            post(multipart).layer(DefaultBodyLimit::max(1000)),
+        );
     let slow = get(async || tokio::time::sleep(Duration::from_secs(60)).await);
     let timeout =
         TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, Duration::from_millis(50));
@@ -108,6 +112,7 @@ fn extractors() -> Router<&'static str> {
         .route("/form", post(async |Form(form): Form<Fields>| Json(form)))
         .route("/form", get(async |Form(form): Form<Fields>| Json(form)))
         .route("/multipart", post(multipart))
+        .route("/multipart/first", post(first_field))
         .route(
             "/state",
             get(async |State(state): State<&'static str>| state),
@@ -182,28 +187,27 @@ async fn length(body: Body) -> Result<String, (StatusCode, String)> {
     }
 }
 
-/// The form is parsed when all of it is there: multer 3.1 takes one for cut off whose content and end come between its
-/// first two looks at them, as they may from another thread, under `axum::serve` too.
-async fn multipart(request: Request) -> Result<String, Response> {
-    let (parts, content) = request.into_parts();
-    let whole = content
-        .collect()
-        .await
-        .map_err(|_| StatusCode::BAD_REQUEST.into_response())?;
-    let request = Request::from_parts(parts, Body::from(whole.to_bytes()));
-    let form = Multipart::from_request(request, &()).await;
-    let mut form = form.map_err(IntoResponse::into_response)?;
-    let mut parts = Vec::new();
-    while let Some(field) = form
-        .next_field()
-        .await
-        .map_err(IntoResponse::into_response)?
-    {
-        let name = field.name().unwrap_or_default().to_owned();
-        let data = field.bytes().await.map_err(IntoResponse::into_response)?;
-        parts.push(format!("{name}:{}", data.len()));
+/// Reads a form field by field, each as it arrives.
+async fn multipart(mut form: Multipart) -> Result<String, MultipartError> {
+    let mut fields = Vec::new();
+    while let Some(mut field) = form.next_field().await? {
+        let of = (field.name(), field.file_name(), field.content_type());
+        let described = format!("{of:?}");
+        let mut size = 0;
+        while let Some(chunk) = field.chunk().await? {
+            size += chunk.len();
+        }
+        fields.push(format!("{described}: {size}"));
     }
-    Ok(parts.join(","))
+    Ok(fields.join("\n"))
+}
+
+/// Leaves all but the first field unread.
+async fn first_field(mut form: Multipart) -> Result<String, MultipartError> {
+    match form.next_field().await? {
+        Some(field) => field.text().await,
+        None => Ok("no field".into()),
+    }
 }
 
 async fn failed() -> Result<&'static str, (StatusCode, &'static str)> {

@@ -61,8 +61,10 @@ const JSON: &str = "application/json";
 const FORM: &str = "application/x-www-form-urlencoded";
 const BINARY: &str = "application/octet-stream";
 
-const PARTS: &str = "--x\r\ncontent-disposition: form-data; name=\"a\"\r\n\r\none\r\n--x\r\n\
-    content-disposition: form-data; name=\"b\"; filename=\"f\"\r\n\r\nthree\r\n--x--\r\n";
+const MULTIPART: &str = "multipart/form-data; boundary=x";
+
+/// The last boundary of a form.
+const END: &[u8] = b"--x--\r\n";
 
 fn extractors() -> Vec<Case> {
     vec![
@@ -112,14 +114,52 @@ fn extractors() -> Vec<Case> {
         post("/form", FORM, "a=1&b=%C3%A4"),
         post("/form", "text/plain", "a=1"),
         get("/form?a=b"),
-        post("/multipart", "multipart/form-data; boundary=x", PARTS),
-        post("/multipart", "multipart/form-data", PARTS),
-        post(
-            "/multipart",
-            "multipart/form-data; boundary=x",
-            &PARTS[..60],
-        ),
     ]
+}
+
+/// Forms that are read as they arrive: whole ones, and what is wrong with others.
+fn forms() -> Vec<Case> {
+    let form = |target, content: Vec<u8>| post(target, MULTIPART, content);
+    let whole = || [field("a", b"one"), file(LARGE), file(0), END.to_vec()].concat();
+    let long = || [field("a", b"one"), file(3000), END.to_vec()].concat();
+    let two = || [field("a", b"one"), field("b", b"two"), END.to_vec()].concat();
+    vec![
+        form("/multipart", whole()),
+        form("/multipart", whole()).of_unknown_length(),
+        form("/multipart", two()),
+        form("/multipart", END.to_vec()),
+        form("/multipart", Vec::new()),
+        form("/multipart", [b"preamble\r\n".to_vec(), two()].concat()),
+        form("/multipart", [two(), b"\r\nepilogue".to_vec()].concat()),
+        // No boundary: in the field, in the content, at the end, within a part's head, and none of this form's.
+        post("/multipart", "multipart/form-data", two()),
+        form("/multipart", b"no boundary".to_vec()),
+        form("/multipart", field("a", b"one")),
+        form("/multipart", two()[..30].to_vec()),
+        post("/multipart", "multipart/form-data; boundary=y", two()),
+        post("/multipart", "text/plain", two()),
+        Case::new("POST", "/multipart", &[], two()),
+        form("/limited/multipart", two()),
+        form("/limited/multipart", long()),
+        form("/limited/multipart", long()).of_unknown_length(),
+        form("/multipart/first", two()),
+        form("/multipart/first", long()),
+        form("/multipart/first", long()).of_unknown_length(),
+        form("/multipart/first", END.to_vec()),
+    ]
+}
+
+fn field(name: &str, value: &[u8]) -> Vec<u8> {
+    let head = format!("--x\r\ncontent-disposition: form-data; name=\"{name}\"\r\n\r\n");
+    [head.as_bytes(), value, b"\r\n"].concat()
+}
+
+fn file(size: usize) -> Vec<u8> {
+    let head = "--x\r\ncontent-disposition: form-data; name=\"f\"; filename=\"a b.bin\"\r\n\
+        content-type: application/octet-stream\r\n\r\n";
+    // Ends of lines, of which each may begin a boundary.
+    let content = b"\r\n--".iter().cycle().take(size).copied().collect();
+    [head.as_bytes().to_vec(), content, b"\r\n".to_vec()].concat()
 }
 
 fn bodies() -> Vec<Case> {
@@ -192,6 +232,7 @@ fn responses_and_layers() -> Vec<Case> {
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = extractors();
+    cases.extend(forms());
     cases.extend(bodies());
     cases.extend(responses_and_layers());
     cases

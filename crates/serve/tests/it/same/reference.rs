@@ -12,6 +12,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Builder;
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -27,7 +28,9 @@ pub(super) fn with(more: Router) -> Application {
 pub(super) async fn clear() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(async { axum::serve(listener, with(Router::new())).await });
+    on_one_thread(listener, |listener| async {
+        axum::serve(listener, with(Router::new())).await
+    });
     address
 }
 
@@ -35,11 +38,29 @@ pub(super) async fn clear() -> SocketAddr {
 pub(super) async fn over_tls(leaf: &Leaf, more: Router) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let connections = Handshaken::by(listener, tls(leaf));
+    let tls = tls(leaf);
     let app = app().merge(more).layer(middleware::map_request(named));
     let app = app.into_make_service_with_connect_info::<Peer>();
-    tokio::spawn(async { axum::serve(connections, app).await });
+    on_one_thread(listener, |listener| async {
+        axum::serve(Handshaken::by(listener, tls), app).await
+    });
     port
+}
+
+/// Serves in a runtime of one thread: multer 3.1, axum's parser of forms, takes a form for cut off whose content and end
+/// come between its first two looks at them, as they may come from another thread.
+fn on_one_thread<F>(listener: TcpListener, serve: impl FnOnce(TcpListener) -> F + Send + 'static)
+where
+    F: Future<Output = std::io::Result<()>>,
+{
+    let listener = listener.into_std().unwrap();
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            let listener = TcpListener::from_std(listener).unwrap();
+            serve(listener).await
+        })
+    });
 }
 
 fn tls(leaf: &Leaf) -> TlsAcceptor {
