@@ -89,9 +89,10 @@
 //!
 //! # Limits
 //! [`Options::limits`] bounds what clients may cost, each of them and all together: connections, handshakes, requests,
-//! bytes in memory, time without progress. Limits of a body's size and of a handler's time are up to the
-//! application: `DefaultBodyLimit` and tower-http's layers work as they do elsewhere. A response's body is
-//! polled at most 64 KiB and one frame ahead of what its client has received.
+//! bytes in memory, time without progress. [`Limits::max_body`] bounds the content of every request, and is off by
+//! default: limits of single routes and of a handler's time are the application's, whose `DefaultBodyLimit` and layers
+//! of tower-http work as they do elsewhere. A response's body is polled at most 64 KiB and one frame ahead of what its
+//! client has received.
 //!
 //! # Graceful stop
 //! ```no_run

@@ -142,6 +142,13 @@ pub struct Limits {
     /// A request that is slower ends: over HTTP/2 and HTTP/3 its stream is reset, over HTTP/1.1 its connection
     /// closed. Default `None`: 100 bytes a second over the [`idle_timeout`](Self::idle_timeout), 6 kB in 60 s.
     pub slowest: Option<LeastRate>,
+    /// Bytes of one request's content, whatever it asks for. Where the client says that it is longer, it is answered 413
+    /// (RFC 9110 section 15.5.14) and the service is not asked. Where it says no length, the service reads as many bytes
+    /// and then [`RequestBodyError::TooLong`](crate::RequestBodyError::TooLong), and its answer is replaced by 413 unless
+    /// that is its own; a response that has begun by then goes on. Counted as the incident `content limit`. Content is
+    /// streamed, and costs no memory by itself; WebSockets have none. Default `None`: as long as the service takes it,
+    /// for which axum's extractors have `DefaultBodyLimit` (2 MB), with and without this limit.
+    pub max_body: Option<u64>,
     /// Lengths of the prefixes of addresses that count as one client where a limit is shared out.
     /// Default: each IPv4 address, each IPv6 /48.
     pub client_prefix: PrefixLengths,
@@ -168,6 +175,7 @@ impl Default for Limits {
             header_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(60),
             slowest: None,
+            max_body: None,
             client_prefix: PrefixLengths::default(),
         }
     }

@@ -6,13 +6,14 @@
 //! response's last byte are those of [`exchanges`], over what each protocol has for a [`carrier`]. What takes more
 //! than a moment waits in [`pending`]; a request's body comes by [`upload`], a response's leaves by
 //! [`outgoing`]. A request for a WebSocket is offered an [`upgrade`] to a [`tunnel`]. The memory of what is over goes
-//! to the next one by [`spares`].
+//! to the next one by [`spares`]. How long a request's content may be: [`content_limit`].
 
 pub(crate) mod beacon;
 pub(crate) mod body;
 pub(crate) mod carrier;
 pub(crate) mod check;
 pub(crate) mod content;
+mod content_limit;
 pub(crate) mod exchanges;
 pub(crate) mod fields;
 pub(crate) mod handler;

@@ -68,7 +68,7 @@ impl WorkerMemory {
         let responder = Rc::new(Responder::new(
             Arc::clone(&setup.service),
             Rc::clone(&files),
-            limits.idle_timeout,
+            limits,
         ));
         let requests = responder.counters.requests();
         Self {

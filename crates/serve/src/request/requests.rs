@@ -7,10 +7,12 @@ use crate::clients::AdmittedConnection;
 use crate::embed::{Answering, Hints};
 use crate::files::{self, FileCache};
 use crate::incidents::{ContentTooLong, Incident};
+use crate::limits::Limits;
 use crate::metrics::{LatestVisit, OpenConnection, WorkerCounters};
 use crate::request::body::Body;
 use crate::request::check::{RequestHead, check, hints};
 use crate::request::content::Snapshot;
+use crate::request::content_limit::{self, Overrun};
 use crate::request::fields::CommonFields;
 use crate::request::handler::Peer;
 use crate::request::identify::Identified;
@@ -49,6 +51,8 @@ pub(crate) struct Responder {
     pub(crate) load: Load,
     /// The time without a byte after which a tunnel ends.
     idle_timeout: Duration,
+    /// The most bytes of a request's content.
+    max_body: u64,
     pub(crate) counters: Arc<WorkerCounters>,
 }
 
@@ -135,13 +139,15 @@ struct RequestFacts {
     logged: Option<Arc<LoggedHead>>,
     /// The connection's end of the tunnel, where the request is offered an upgrade.
     connection_half: Option<Box<ConnectionHalf>>,
+    /// Where its content may turn out to be too long.
+    overrun: Option<Overrun>,
 }
 
 impl Responder {
     pub(crate) fn new(
         service: Arc<Service>,
         files: Rc<RefCell<FileCache>>,
-        idle_timeout: Duration,
+        limits: &Limits,
     ) -> Self {
         Self {
             fields: RefCell::new(CommonFields::new()),
@@ -150,12 +156,11 @@ impl Responder {
             counters: service.counters.worker(),
             service,
             files,
-            idle_timeout,
+            idle_timeout: limits.idle_timeout,
+            max_body: limits.max_body.unwrap_or(u64::MAX),
         }
     }
-}
 
-impl Responder {
     /// Takes over a newer snapshot, if there is one.
     fn refresh(&self) {
         let mut snapshot = self.snapshot.borrow_mut();
@@ -296,13 +301,14 @@ impl<I> Requests<I> {
     }
 
     /// Asks the service, or the files, for the answer to a request that was [screened](Self::screen).
-    pub(crate) fn ask(&mut self, request: Request<RequestBody>, now: Now) -> Answer {
+    pub(crate) fn ask(&mut self, mut request: Request<RequestBody>, now: Now) -> Answer {
         let mut asked = RequestFacts {
             method: request.method().clone(),
             host: self.visit.host(),
             began: now.instant,
             logged: self.logged(&request),
             connection_half: None,
+            overrun: None,
         };
         if self.is_report(&request)
             && let Some(reporter) = self.reporter(now)
@@ -314,6 +320,13 @@ impl<I> Requests<I> {
                 PendingAnswer { asked, response },
                 Hints::none(),
             ));
+        }
+        match content_limit::apply(&mut request, self.responder.max_body) {
+            Ok(overrun) => asked.overrun = overrun,
+            Err(ContentTooLong) => {
+                let response = content_limit::refusal();
+                return Answer::Now(self.finish(UnfinishedResponse { asked, response }, now));
+            }
         }
         let content = Arc::clone(&self.responder.snapshot.borrow().content);
         let peer = Peer {
@@ -337,14 +350,12 @@ impl<I> Requests<I> {
 
     /// Makes an answer one that can be sent, and begins its record.
     pub(crate) fn finish(&mut self, answered: UnfinishedResponse, now: Now) -> Response<Body> {
-        let UnfinishedResponse {
-            asked,
-            mut response,
-        } = answered;
+        let (asked, mut response) = (answered.asked, answered.response);
         self.visit.set_host(asked.host);
         if let Some(connection_half) = asked.connection_half {
             response = upgrade::join(*connection_half, response, self.responder.idle_timeout);
         }
+        response = content_limit::replace(response, asked.overrun);
         if response.status() == StatusCode::PAYLOAD_TOO_LARGE
             && let Some(ContentTooLong) = response.extensions_mut().remove()
         {

@@ -100,7 +100,7 @@ impl Upgrade {
     pub(crate) fn offer(request: &mut Request<RequestBody>) -> Option<(Self, ConnectionHalf)> {
         let accept = if is_extended_connect(request) {
             None
-        } else if request.body().is_upload() {
+        } else if is_upgrade(request) {
             Some(accept_key(request.headers().get(SEC_WEBSOCKET_KEY)?))
         } else {
             return None;
@@ -165,6 +165,15 @@ pub(crate) fn is_handshake<B>(request: &Request<B>) -> bool {
 
 /// Returns true if a request is an extended CONNECT: alone among these it has a path (RFC 8441 section 4). Another
 /// check has found before that it asks for a WebSocket.
+/// Returns whether a request asks for a byte stream in place of content.
+pub(super) fn is_asked_for(request: &Request<RequestBody>) -> bool {
+    is_extended_connect(request) || is_upgrade(request)
+}
+
+fn is_upgrade(request: &Request<RequestBody>) -> bool {
+    request.version() < Version::HTTP_2 && request.body().is_upload()
+}
+
 fn is_extended_connect<B>(request: &Request<B>) -> bool {
     request.method() == Method::CONNECT
         && request.version() >= Version::HTTP_2
@@ -256,5 +265,16 @@ mod tests {
         get = get.header("upgrade", "websocket");
         let mut get = get.body(RequestBody::empty()).unwrap();
         assert!(Upgrade::offer(&mut get).is_none());
+    }
+
+    #[test]
+    fn a_key_of_http_1_1_takes_no_content_from_a_request_over_http_2() {
+        let (reports, _reported) = tokio::sync::mpsc::unbounded_channel();
+        let (_upload, body) = crate::request::upload::upload((), &reports, Some(3));
+        let post = Request::post("https://a.test/").version(Version::HTTP_2);
+        let post = post.header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==");
+        let mut post = post.body(body).unwrap();
+        assert!(Upgrade::offer(&mut post).is_none());
+        assert!(post.body().is_upload());
     }
 }

@@ -4,6 +4,7 @@
 //! thread. What the reader takes is reported back, so that the engine lets the client send as much
 //! more: never is more waiting than the stream's receive window.
 
+use crate::request::content_limit::Allowance;
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
@@ -24,6 +25,8 @@ use tokio::sync::mpsc::UnboundedSender;
 pub struct RequestBody {
     source: Source,
     end: End,
+    /// `None`: the content may be of any length, or is known not to be too long.
+    allowance: Option<Allowance>,
 }
 
 /// The way to a body's end, which is never found at the same moment as content that the reader has waited for. Content
@@ -46,6 +49,9 @@ pub enum RequestBodyError {
     /// The client cancelled the request, or its connection is gone.
     #[error("the client did not send the request's body to its end")]
     Incomplete,
+    /// The content is longer than [`Limits::max_body`](crate::Limits::max_body). Whatever is answered now becomes 413.
+    #[error("the request's body is longer than it may be")]
+    TooLong,
     /// The body broke the rules of HTTP/1.1.
     #[error("cannot read the request's body")]
     Http1(#[source] hyper::Error),
@@ -70,8 +76,26 @@ impl RequestBody {
     }
 
     fn of(source: Source) -> Self {
-        let end = End::Plain;
-        Self { source, end }
+        Self {
+            source,
+            end: End::Plain,
+            allowance: None,
+        }
+    }
+
+    /// The same content, which ends with an error where it becomes too long.
+    pub(super) fn limited(self, allowance: Allowance) -> Self {
+        let allowance = Some(allowance);
+        Self { allowance, ..self }
+    }
+
+    /// Takes a frame off the allowance.
+    fn admit(&mut self, frame: Frame<Bytes>) -> Result<Frame<Bytes>, RequestBodyError> {
+        let len = frame.data_ref().map_or(0, Bytes::len);
+        match self.allowance.as_mut().is_none_or(|it| it.take(len)) {
+            true => Ok(frame),
+            false => Err(RequestBodyError::TooLong),
+        }
     }
 
     /// Returns true if the body comes by an [`Upload`]. Over HTTP/1.1 that is so in requests for a
@@ -116,7 +140,7 @@ impl Body for RequestBody {
             }
             Poll::Ready(_) => {}
         }
-        frame
+        frame.map(|it| it.map(|frame| self.admit(frame?)))
     }
 
     fn is_end_stream(&self) -> bool {

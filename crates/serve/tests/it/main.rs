@@ -13,6 +13,7 @@ mod chromium;
 mod client_certificates;
 pub(crate) mod common;
 mod containment;
+mod content_limits;
 mod dying_upstreams;
 mod early;
 mod early_answers;

@@ -54,11 +54,7 @@ fn site(policy: &str, has_http3: bool) -> Site {
     let files = Rc::new(RefCell::new(FileCache::new(1 << 20, 10)));
     let limits = Limits::default();
     Site {
-        responder: Rc::new(Responder::new(
-            Arc::new(service),
-            files,
-            limits.idle_timeout,
-        )),
+        responder: Rc::new(Responder::new(Arc::new(service), files, &limits)),
         clients: Clients::new(&limits, HeldBytes::new(1 << 20), |_, _| {}),
         counters: Cell::new(None),
         _dir: dir,

@@ -92,7 +92,7 @@ fn worker(setup: &Setup, max_held: usize) -> Worker {
         responder: Rc::new(Responder::new(
             Arc::clone(&setup.service),
             Rc::clone(&files),
-            setup.limits.idle_timeout,
+            &setup.limits,
         )),
         files,
         clients: clients.clone(),
