@@ -67,7 +67,7 @@ fn certificate(chain: &Path, key: &Path) -> Result<Vec<Finding>> {
         state,
         seen,
         cost: None,
-        mend: None,
+        fix: None,
     };
     if warnings.is_empty() {
         let seen = format!("{} fits QUIC's first flight and is valid", chain.display());
@@ -88,7 +88,7 @@ fn https_record(host: &str) -> Result<Finding> {
         state: if wrong { State::Limited } else { State::Ok },
         seen: published.seen(),
         cost: published.fault.map(str::to_owned),
-        mend: wrong.then(|| {
+        fix: wrong.then(|| {
             format!("remove it, or leave h3 out of it: `altway dns-record {host}` says how and why")
         }),
     })
@@ -120,7 +120,7 @@ fn paragraph(finding: &Finding) -> String {
         finding.topic.title(),
         finding.seen
     );
-    let more = [("costs", &finding.cost), ("fix", &finding.mend)];
+    let more = [("costs", &finding.cost), ("fix", &finding.fix)];
     for (name, what) in more {
         if let Some(what) = what {
             text.push_str(&format!("{:<8} {name}: {what}\n", ""));
@@ -139,7 +139,7 @@ mod tests {
             state,
             seen: "seen".into(),
             cost: Some("some".into()),
-            mend: None,
+            fix: None,
         }
     }
 

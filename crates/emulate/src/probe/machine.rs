@@ -21,7 +21,7 @@ pub(super) fn processors() -> Finding {
             "the link thread and the programs at its ends share one processor: rates above some \
              100 Mbit/s measure the processor",
         )
-        .mend("use a machine with 2 processors or more")
+        .fix("use a machine with 2 processors or more")
 }
 
 pub(super) fn open_files() -> Finding {
@@ -39,7 +39,7 @@ pub(super) fn open_files() -> Finding {
     }
     Finding::flawed(topic, State::Limited, seen)
         .cost("a server takes no more connections than that")
-        .mend(format!(
+        .fix(format!(
             "ulimit -Hn {OPEN_FILES}, or LimitNOFILE= in a systemd unit"
         ))
 }
@@ -54,7 +54,7 @@ pub(super) fn kernel() -> Finding {
     }
     Finding::flawed(topic, State::Missing, seen)
         .cost("the link thread can't wait for less than a millisecond: no emulated link")
-        .mend("use Linux 5.11 or later")
+        .fix("use Linux 5.11 or later")
 }
 
 /// Major and minor version of a kernel release; `None` when it has another form.

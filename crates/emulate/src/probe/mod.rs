@@ -22,7 +22,7 @@ pub struct Finding {
     /// Cost of its not being better; `None` when it is as good as can be.
     pub cost: Option<String>,
     /// Advice that makes it better; `None` when there is nothing to do.
-    pub mend: Option<String>,
+    pub fix: Option<String>,
 }
 
 /// Subject of a finding.
@@ -125,7 +125,7 @@ impl Finding {
             state: State::Ok,
             seen: seen.into(),
             cost: None,
-            mend: None,
+            fix: None,
         }
     }
 
@@ -141,8 +141,8 @@ impl Finding {
         self
     }
 
-    fn mend(mut self, mend: impl Into<String>) -> Self {
-        self.mend = Some(mend.into());
+    fn fix(mut self, fix: impl Into<String>) -> Self {
+        self.fix = Some(fix.into());
         self
     }
 }

@@ -43,7 +43,7 @@ pub(super) fn udp_buffers() -> Finding {
     }
     Finding::flawed(topic, State::Limited, seen)
         .cost("bursts of HTTP/3 overflow the buffer at high rates: 4 MiB are wanted")
-        .mend(format!(
+        .fix(format!(
             "sysctl -w net.core.rmem_max={UDP_BUFFER} net.core.wmem_max={UDP_BUFFER}"
         ))
 }
@@ -57,7 +57,7 @@ pub(super) fn udp_offload() -> Finding {
             "no UDP socket on the loopback interface",
         )
         .cost("HTTP/3 needs UDP")
-        .mend("set the loopback interface up");
+        .fix("set the loopback interface up");
     };
     let segmentation = setsockopt(&socket, sockopt::UdpGsoSegment, &SEGMENT).is_ok();
     let receive = setsockopt(&socket, sockopt::UdpGroSegment, &true).is_ok();
@@ -69,7 +69,7 @@ pub(super) fn udp_offload() -> Finding {
     };
     Finding::flawed(topic, state, seen)
         .cost("HTTP/3 makes a system call for each packet and takes several times the CPU")
-        .mend("use Linux 5.0 or later")
+        .fix("use Linux 5.0 or later")
 }
 
 pub(super) fn congestion_control() -> Finding {
@@ -83,7 +83,7 @@ pub(super) fn congestion_control() -> Finding {
     if !has_cubic(&available) {
         return Finding::flawed(topic, State::Missing, seen)
             .cost("no comparison with cubic, which most of the Internet uses")
-            .mend("modprobe tcp_cubic");
+            .fix("modprobe tcp_cubic");
     }
     if has_cubic(&congestion::allowed()) || has_privilege() {
         return Finding::flawed(topic, State::Limited, seen).cost(
@@ -97,7 +97,7 @@ pub(super) fn congestion_control() -> Finding {
         format!("{seen}; cubic is not allowed without root"),
     )
     .cost("cubic can't be the default of a user's namespaces: programs have to ask for it")
-    .mend(format!(
+    .fix(format!(
         "as root: sysctl -w net.ipv4.tcp_allowed_congestion_control='{} cubic'",
         congestion::allowed()
     ))
@@ -112,7 +112,7 @@ pub(super) fn lossy_paths() -> Finding {
     if default == "bbr" {
         return Finding::ok(topic, seen);
     }
-    let mend = match available.split_whitespace().any(|name| name == "bbr") {
+    let fix = match available.split_whitespace().any(|name| name == "bbr") {
         true => "altway serve --congestion bbr, or sysctl -w net.ipv4.tcp_congestion_control=bbr",
         false => {
             "modprobe tcp_bbr (the kernel has no bbr at the moment), then altway serve --congestion bbr"
@@ -120,7 +120,7 @@ pub(super) fn lossy_paths() -> Finding {
     };
     Finding::flawed(topic, State::Limited, seen)
         .cost(COST_OF_CUBIC)
-        .mend(mend)
+        .fix(fix)
 }
 
 /// Packets of TCP's first congestion window where no route says another (RFC 6928), and of QUIC's (RFC 9002 section
@@ -156,7 +156,7 @@ pub(super) fn initial_window() -> Finding {
             "clients on these routes get their first round trips faster over the transport with the larger \
              window, which is no property of the protocol; the policy takes both for equal",
         )
-        .mend(format!(
+        .fix(format!(
             "altway serve --initial-window {largest}, or `ip route change` without initcwnd"
         ))
 }

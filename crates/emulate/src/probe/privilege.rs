@@ -27,10 +27,10 @@ pub(super) fn namespaces() -> Finding {
                 "this host can't be the far end of a link, and the link thread gets no real-time \
                  priority from them",
             )
-            .mend("run as root for those two"),
+            .fix("run as root for those two"),
         Err(error) => Finding::flawed(topic, State::Missing, denied(&error))
             .cost("no emulated link: `altway emulate` and `altway lab` can't run")
-            .mend(
+            .fix(
                 "run as root; in a container, add CAP_SYS_ADMIN and CAP_NET_ADMIN; or allow user \
                  namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, \
                  kernel.apparmor_restrict_unprivileged_userns)",
@@ -47,7 +47,7 @@ pub(super) fn tun_device() -> Finding {
                 "emulated links use packet sockets instead, and where there are none the kernel's \
                  netem",
             )
-            .mend(tun_fix(&error)),
+            .fix(tun_fix(&error)),
     }
 }
 
@@ -65,7 +65,7 @@ pub(super) fn realtime_priority() -> Finding {
             "the link thread competes with other programs: packets leave 0.1 to 2 ms late \
                      on a busy machine instead of 0.1 ms, and more runs are invalid",
         )
-        .mend("run as root, or raise the limit RLIMIT_RTPRIO (ulimit -r 1)"),
+        .fix("run as root, or raise the limit RLIMIT_RTPRIO (ulimit -r 1)"),
     }
 }
 
@@ -82,7 +82,7 @@ pub(super) fn arrival_times() -> Finding {
             "an emulated link's delay begins when it has read a packet: some 10 µs too late, or 100 in \
              a virtual machine",
         )
-        .mend("run as root, with Linux 5.12 or newer"),
+        .fix("run as root, with Linux 5.12 or newer"),
     }
 }
 
