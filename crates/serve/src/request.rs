@@ -20,6 +20,7 @@ pub(crate) mod handler;
 pub(crate) mod identify;
 pub(crate) mod listener_policy;
 pub(crate) mod log;
+mod now;
 mod offers;
 pub(crate) mod outgoing;
 pub(crate) mod panic_guard;

@@ -1,7 +1,7 @@
 //! Observation of clients, and the protocol that each is offered: the selector that all workers
 //! share, and the hosts that decisions are made for.
 //!
-//! [`counters`] reads the transports, [`visit`] makes observations of what one connection does, [`state`] keeps
+//! [`counters`] reads the transports, [`observer`] makes observations of what one connection does, [`state`] keeps
 //! what was learnt over a restart. How it is decided is left to `altway-select`.
 
 pub(crate) mod busy;
@@ -9,8 +9,8 @@ pub(crate) mod counters;
 mod hosts;
 pub(crate) mod load;
 mod log;
+pub(crate) mod observer;
 pub(crate) mod state;
-pub(crate) mod visit;
 
 use crate::request::beacon::Reporter;
 use crate::{BoxError, Certificates, Error, HostPolicy, Options, Policy};

@@ -136,7 +136,7 @@ impl Responses {
             match event {
                 Event::EarlyData => {
                     if let Some(open) = self.connected(handle, endpoint) {
-                        open.exchanges.requests.visit().early();
+                        open.exchanges.requests.observer().early();
                     }
                 }
                 Event::Connected => {
@@ -420,8 +420,8 @@ impl Responses {
     fn delivered(&mut self, handle: ConnectionHandle, endpoint: &mut Endpoint) {
         let now = self.now.instant;
         self.with(handle, endpoint, |exchanges, context| {
-            let visit = exchanges.requests.visit();
-            visit.arrived(now, || context.carrier.counters());
+            let observer = exchanges.requests.observer();
+            observer.arrived(now, || context.carrier.counters());
         });
     }
 }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::request::log::Protocol;
 use crate::selection::HostIndex;
-use crate::selection::visit::FinishedPage;
+use crate::selection::observer::FinishedPage;
 use altway_http3::{EndpointStatistics, HandshakeCounts};
 use altway_select::{Decision, Offer, Reason, Transport};
 use http::StatusCode;

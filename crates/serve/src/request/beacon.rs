@@ -116,15 +116,15 @@ impl<I> Requests<I> {
     /// Returns the state of this connection, for a report that has come on it.
     pub(super) fn reporter(&mut self, now: Now) -> Option<Reporter> {
         let decision = self.decision(None, now);
-        self.visit.invalidate();
+        self.observer.invalidate();
         Some(Reporter {
             service: Arc::clone(&self.responder.service),
-            client: *self.visit.client()?,
-            host: self.visit.host(),
-            protocol: self.visit.logged_protocol(),
-            page: self.visit.latest_page(),
+            client: *self.observer.client()?,
+            host: self.observer.host(),
+            protocol: self.observer.logged_protocol(),
+            page: self.observer.latest_page(),
             decision,
-            min_rtt: self.visit.min_rtt(),
+            min_rtt: self.observer.min_rtt(),
         })
     }
 }

@@ -18,7 +18,7 @@ use crate::request::prepared::Prepared;
 use crate::request::requests::{Answer, Now, PendingAnswer, Requests};
 use crate::request::spares::Spares;
 use crate::request::upload::Report;
-use crate::selection::visit::Complete;
+use crate::selection::observer::Complete;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use rustc_hash::FxHashMap;
@@ -334,7 +334,7 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
     ) {
         self.forget(stream, context);
         if context.carrier.in_progress() == 0 {
-            self.requests.visit().cancelled(context.now.instant);
+            self.requests.observer().cancelled(context.now.instant);
         }
     }
 

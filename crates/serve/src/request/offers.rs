@@ -15,7 +15,7 @@ impl<I> Requests<I> {
     pub(crate) fn decision(&mut self, size: Option<u64>, now: Now) -> Option<Decision> {
         let selection = selection(&self.responder, self.listener_policy)?;
         let load = self.responder.load.share(now.instant);
-        self.visit
+        self.observer
             .decide(selection, size, load, now.instant, now.unix)
     }
 
@@ -28,7 +28,7 @@ impl<I> Requests<I> {
 
     /// Keeps the origin for which an offer may be told later. A head that was not checked does not come here.
     pub(super) fn note_authority(&mut self, head: &impl RequestHead) {
-        if self.listener_policy.http3.is_none() || !self.visit.may_tell_later() {
+        if self.listener_policy.http3.is_none() || !self.observer.may_tell_later() {
             return;
         }
         let authority = head.authority().filter(|it| it.len() <= MAX_AUTHORITY);
@@ -49,7 +49,7 @@ impl<I> Requests<I> {
         let selection = selection(&self.responder, self.listener_policy)?;
         let load = self.responder.load.share(now.instant);
         let decision = self
-            .visit
+            .observer
             .idle(selection, load, now.instant, now.unix, read);
         self.count_page();
         let offered = self.offered(decision.as_ref())?;

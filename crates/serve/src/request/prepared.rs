@@ -88,7 +88,7 @@ impl<I> Requests<I> {
             id: head.id(),
             snapshot: snapshot.number,
             entry: Rc::downgrade(&entry),
-            host: self.visit.host(),
+            host: self.observer.host(),
             logged: self.logged(head),
             line: None,
         });

@@ -120,7 +120,7 @@ impl<I> Requests<I> {
 
     /// The log's words on a decision.
     pub(super) fn logged_offer(&self, decision: Option<Decision>) -> Option<LoggedOffer> {
-        let (decision, client) = (decision?, self.visit.client()?);
+        let (decision, client) = (decision?, self.observer.client()?);
         Some(LoggedOffer {
             decision,
             key: client.key(),

@@ -18,6 +18,7 @@ use crate::request::handler::Peer;
 use crate::request::identify::Identified;
 use crate::request::listener_policy::ListenerPolicy;
 use crate::request::log::{LoggedHead, Protocol};
+pub(crate) use crate::request::now::Now;
 use crate::request::prepared::{LastPrepared, Prepared};
 use crate::request::redirect;
 use crate::request::service::{Later, Service, ServiceResponse};
@@ -25,9 +26,9 @@ use crate::request::tunnel::ConnectionHalf;
 use crate::request::upgrade;
 use crate::selection::counters::Counters;
 use crate::selection::load::Load;
-use crate::selection::visit::{Complete, Visit};
-use crate::selection::{HostIndex, Selection, unix_time};
-use altway_select::{Decision, UnixTime};
+use crate::selection::observer::{Complete, ConnectionObserver};
+use crate::selection::{HostIndex, Selection};
+use altway_select::Decision;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body as _;
 use std::cell::{RefCell, RefMut};
@@ -36,7 +37,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// Seconds after which a request that was one too many may come again.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
@@ -56,16 +57,6 @@ pub(crate) struct Responder {
     pub(crate) counters: Arc<WorkerCounters>,
 }
 
-/// The time on both clocks, read once a turn.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Now {
-    pub(crate) instant: Instant,
-    /// The time of day, for dates.
-    pub(crate) system: SystemTime,
-    /// The second of `system`, which each response asks for several times.
-    pub(crate) unix: UnixTime,
-}
-
 /// The state that a connection's requests share. `I` tells its heads apart.
 pub(crate) struct Requests<I> {
     pub(super) responder: Rc<Responder>,
@@ -73,7 +64,7 @@ pub(crate) struct Requests<I> {
     local: Option<SocketAddr>,
     admitted: Rc<AdmittedConnection>,
     pub(super) protocol: Protocol,
-    pub(super) visit: Visit,
+    pub(super) observer: ConnectionObserver,
     pub(super) latest: Option<LastPrepared<I>>,
     has_responded: bool,
     /// Authority of the latest request of a client that may be told of HTTP/3 when the connection idles.
@@ -170,22 +161,6 @@ impl Responder {
     }
 }
 
-impl Now {
-    pub(crate) fn read() -> Self {
-        Self::at(Instant::now())
-    }
-
-    /// The time of a turn whose `instant` is known.
-    pub(crate) fn at(instant: Instant) -> Self {
-        let system = SystemTime::now();
-        Self {
-            instant,
-            system,
-            unix: unix_time(system),
-        }
-    }
-}
-
 impl<I> Requests<I> {
     /// `began`: when the connection was accepted; `listener_policy`: that of its listener.
     pub(crate) fn new(
@@ -204,7 +179,7 @@ impl<I> Requests<I> {
             local: None,
             admitted,
             protocol,
-            visit: Visit::new(peer.ip(), protocol, began),
+            observer: ConnectionObserver::new(peer.ip(), protocol, began),
             latest: None,
             has_responded: false,
             authority: None,
@@ -259,7 +234,7 @@ impl<I> Requests<I> {
     ) -> AnswerSource {
         self.responder.refresh();
         if let Some(selection) = selection(&self.responder, self.listener_policy) {
-            self.visit.request(
+            self.observer.request(
                 selection,
                 in_progress,
                 now.instant,
@@ -277,7 +252,7 @@ impl<I> Requests<I> {
         }
         if whole && let Some(prepared) = self.find_again(head, now) {
             let host = self.latest.as_ref().map(|latest| latest.host);
-            self.visit.set_host(host.unwrap_or_default());
+            self.observer.set_host(host.unwrap_or_default());
             return AnswerSource::Prepared(prepared);
         }
         self.set_host(head);
@@ -304,7 +279,7 @@ impl<I> Requests<I> {
     pub(crate) fn ask(&mut self, mut request: Request<RequestBody>, now: Now) -> Answer {
         let mut asked = RequestFacts {
             method: request.method().clone(),
-            host: self.visit.host(),
+            host: self.observer.host(),
             began: now.instant,
             logged: self.logged(&request),
             connection_half: None,
@@ -351,7 +326,7 @@ impl<I> Requests<I> {
     /// Makes an answer one that can be sent, and begins its record.
     pub(crate) fn finish(&mut self, answered: UnfinishedResponse, now: Now) -> Response<Body> {
         let (asked, mut response) = (answered.asked, answered.response);
-        self.visit.set_host(asked.host);
+        self.observer.set_host(asked.host);
         if let Some(connection_half) = asked.connection_half {
             response = upgrade::join(*connection_half, response, self.responder.idle_timeout);
         }
@@ -374,7 +349,7 @@ impl<I> Requests<I> {
         now: Now,
     ) -> Response<Body> {
         self.record(incident);
-        self.visit.set_host(HostIndex::OTHERS);
+        self.observer.set_host(HostIndex::OTHERS);
         self.certificate = None;
         let log = self.responder.service.log.as_ref();
         let logged = log.map(|_| Arc::new(LoggedHead::unknown()));
@@ -401,17 +376,17 @@ impl<I> Requests<I> {
         read: impl FnOnce() -> Option<Counters>,
     ) {
         self.responder.counters.sent(self.protocol, bytes);
-        self.visit.sent(bytes, now, read);
+        self.observer.sent(bytes, now, read);
     }
 
     /// Counts a response, and the connection with its first one.
     pub(super) fn count(&mut self, status: StatusCode, decision: Option<&Decision>, now: Now) {
         let (counters, protocol) = (&self.responder.counters, self.protocol);
-        counters.responded(protocol, status, self.visit.host(), decision);
+        counters.responded(protocol, status, self.observer.host(), decision);
         if !self.has_responded {
             self.has_responded = true;
-            if let Some((decision, client)) = decision.zip(self.visit.client()) {
-                let offered = self.visit.was_offered();
+            if let Some((decision, client)) = decision.zip(self.observer.client()) {
+                let offered = self.observer.was_offered();
                 counters.arrived(protocol, offered);
                 let class = client.class();
                 counters.visited(LatestVisit::new(
@@ -423,7 +398,7 @@ impl<I> Requests<I> {
 
     /// The source of a response has nothing to give at the moment.
     pub(crate) fn mark_app_limited(&mut self) {
-        self.visit.mark_app_limited();
+        self.observer.mark_app_limited();
     }
 
     /// A response was handed over whole.
@@ -434,7 +409,8 @@ impl<I> Requests<I> {
     ) -> Complete {
         match selection(&self.responder, self.listener_policy) {
             Some(selection) => {
-                let complete = self.visit.complete(selection, now.instant, now.unix, read);
+                let (now, unix) = (now.instant, now.unix);
+                let complete = self.observer.complete(selection, now, unix, read);
                 self.count_page();
                 complete
             }
@@ -444,21 +420,21 @@ impl<I> Requests<I> {
 
     /// Counts a page that is known as finished, if there is one.
     pub(super) fn count_page(&mut self) {
-        if let Some(page) = self.visit.take_finished() {
+        if let Some(page) = self.observer.take_finished() {
             self.responder.counters.loaded(self.protocol, page);
         }
     }
 
     /// The way in which its client takes responses, as the connection has shown it.
-    pub(crate) fn visit(&mut self) -> &mut Visit {
-        &mut self.visit
+    pub(crate) fn observer(&mut self) -> &mut ConnectionObserver {
+        &mut self.observer
     }
 
     /// The connection has ended.
     pub(crate) fn ended(&mut self, read: impl FnOnce() -> Option<Counters>) {
         if let Some(selection) = selection(&self.responder, self.listener_policy) {
             let now = Now::read();
-            self.visit.end(selection, now.instant, now.unix, read);
+            self.observer.end(selection, now.instant, now.unix, read);
             self.count_page();
         }
     }
@@ -466,7 +442,8 @@ impl<I> Requests<I> {
     fn set_host(&mut self, head: &impl RequestHead) {
         if selection(&self.responder, self.listener_policy).is_some() {
             let snapshot = self.responder.snapshot.borrow();
-            self.visit.set_host(snapshot.hosts.find(head.authority()));
+            let host = snapshot.hosts.find(head.authority());
+            self.observer.set_host(host);
         }
     }
 

@@ -106,7 +106,7 @@ fn acknowledged(bytes: u64, acked: u64, first: &Mark, counters: &Counters) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::selection::visit::told;
+    use crate::selection::observer::told;
     use std::time::Duration;
 
     /// `steps` pieces of `piece` bytes, each acknowledged after a millisecond.

@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn bits_are_those_of_whole_ip_packets() {
         // 1,448 bytes of payload are a packet of 1,500.
-        let mut counters = crate::selection::visit::told(None, 0, 0);
+        let mut counters = crate::selection::observer::told(None, 0, 0);
         counters.wire = wire(1_448, 52);
         assert_eq!(counters.bits(1_448_000) / 1_000, 11_999);
         assert_eq!(wire(0, 52), 8_000 * 53);

@@ -10,7 +10,7 @@ use crate::request::body::{Body, CHUNK};
 use crate::request::handler::BoxError;
 use crate::request::requests::{Now, Requests};
 use crate::selection::counters::{Counters, congestion_of};
-use crate::selection::visit::Complete;
+use crate::selection::observer::Complete;
 use altway_select::Congestion;
 use altway_socket::tcp_info;
 use bytes::Bytes;
@@ -217,7 +217,7 @@ impl MeasuredBody {
 /// A response was handed to hyper as a whole.
 fn complete(requests: &mut Requests<Infallible>, probe: &Rc<TcpPathSampler>, now: Now) {
     if requests.completed(now, || probe.counters()) == Complete::Watch && !probe.watch(false) {
-        requests.visit().unwatched(now.instant);
+        requests.observer().unwatched(now.instant);
     }
 }
 

@@ -244,7 +244,7 @@ impl Responses {
     /// Called when all that was sent is with the kernel: finds out when the client has it.
     pub(super) fn written(&mut self, buffers: &WorkerBuffers) {
         if std::mem::take(&mut self.watch) && !self.probe.watch(true) {
-            self.exchanges.requests.visit().unwatched(buffers.now);
+            self.exchanges.requests.observer().unwatched(buffers.now);
         }
     }
 

@@ -34,7 +34,7 @@ const ORIGIN: Duration = Duration::from_secs(10);
 
 /// A connection, with what it has shown of its client and what was decided for it.
 #[derive(Debug)]
-pub(crate) struct Visit {
+pub(crate) struct ConnectionObserver {
     address: IpAddr,
     protocol: Protocol,
     transport: Transport,
@@ -111,7 +111,7 @@ pub(crate) enum Complete {
     Watch,
 }
 
-impl Visit {
+impl ConnectionObserver {
     /// A connection from `address` that was accepted at `began`.
     pub(crate) fn new(address: IpAddr, protocol: Protocol, began: Instant) -> Self {
         Self {

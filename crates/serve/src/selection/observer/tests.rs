@@ -13,7 +13,7 @@ const FIREFOX: &[u8] = b"Mozilla/5.0 (X11; Linux x86_64; rv:153.0) Gecko/2010010
 /// A connection, its clock and what its transport has counted.
 struct Scene<'a> {
     selection: &'a Selection,
-    visit: Visit,
+    observer: ConnectionObserver,
     now: Instant,
     counters: Cell<Counters>,
 }
@@ -31,7 +31,7 @@ impl<'a> Scene<'a> {
         };
         Self {
             selection,
-            visit: Visit::new(CLIENT, protocol, now),
+            observer: ConnectionObserver::new(CLIENT, protocol, now),
             now,
             counters: Cell::new(counters),
         }
@@ -44,13 +44,13 @@ impl<'a> Scene<'a> {
         };
         let read = || Some(self.counters.get());
         let (now, selection) = (self.now, self.selection);
-        self.visit
+        self.observer
             .request(selection, in_progress, now, UNIX, hints, read);
     }
 
     fn sent(&mut self, bytes: u64) {
         let read = || Some(self.counters.get());
-        self.visit.sent(bytes, self.now, read);
+        self.observer.sent(bytes, self.now, read);
     }
 
     fn acknowledged(&mut self, bytes: u64) {
@@ -62,11 +62,13 @@ impl<'a> Scene<'a> {
 
     fn complete(&mut self) -> Complete {
         let read = || Some(self.counters.get());
-        self.visit.complete(self.selection, self.now, UNIX, read)
+        self.observer.complete(self.selection, self.now, UNIX, read)
     }
 
     fn decide(&mut self, size: Option<u64>) -> Decision {
-        let decision = self.visit.decide(self.selection, size, 0.0, self.now, UNIX);
+        let decision = self
+            .observer
+            .decide(self.selection, size, 0.0, self.now, UNIX);
         decision.expect("a request has come")
     }
 
@@ -90,12 +92,13 @@ impl<'a> Scene<'a> {
 
     fn idle(&mut self) -> Option<Decision> {
         let read = || Some(self.counters.get());
-        self.visit.idle(self.selection, 0.0, self.now, UNIX, read)
+        self.observer
+            .idle(self.selection, 0.0, self.now, UNIX, read)
     }
 
     fn end(mut self) {
         let read = || Some(self.counters.get());
-        self.visit.end(self.selection, self.now, UNIX, read);
+        self.observer.end(self.selection, self.now, UNIX, read);
     }
 }
 
@@ -148,7 +151,7 @@ fn an_offer_waits_for_the_first_time_that_the_connection_idles() {
         (decision.offer, decision.alt_svc),
         (Offer::Http3, AltSvc::Omit)
     );
-    assert!(scene.visit.may_tell_later());
+    assert!(scene.observer.may_tell_later());
     scene.now += 300 * MS;
     let told = scene.idle().unwrap();
     assert!(matches!(told.alt_svc, AltSvc::Advertise { .. }), "{told:?}");
@@ -187,7 +190,7 @@ fn a_page_that_shows_a_fast_path_takes_the_offer_with_it() {
     scene.complete();
     scene.download(50, 8_889 * MS / 1_000);
     scene
-        .visit
+        .observer
         .arrived(scene.now, || Some(scene.counters.get()));
     scene.now += 300 * MS;
     let told = scene.idle();
@@ -228,11 +231,11 @@ fn requests_that_end_in_no_response_leave_nothing_behind() {
     // Reset, all of them.
     scene.now += 50 * MS;
     scene.request(1);
-    let known = scene.visit.known.as_ref().unwrap();
+    let known = scene.observer.known.as_ref().unwrap();
     assert_eq!(known.pages.under_way(), 1);
     scene.sent(100);
     assert_eq!(scene.complete(), Complete::Done);
-    let known = scene.visit.known.as_ref().unwrap();
+    let known = scene.observer.known.as_ref().unwrap();
     assert_eq!(known.pages.under_way(), 0);
 }
 
@@ -249,9 +252,9 @@ fn a_small_response_over_quic_waits_for_its_acknowledgement_and_over_tcp_for_a_r
         assert_eq!(scene.complete(), complete);
         scene.now += 10 * MS;
         scene
-            .visit
+            .observer
             .arrived(scene.now, || Some(scene.counters.get()));
-        let known = scene.visit.known.as_ref().unwrap();
+        let known = scene.observer.known.as_ref().unwrap();
         assert_eq!(known.pages.under_way(), 0);
     }
 }
@@ -272,7 +275,7 @@ fn of_several_responses_at_once_the_last_is_waited_for() {
     // A request that comes before the client was known to have everything shows that it has.
     scene.now += 15 * MS;
     scene.request(1);
-    let known = scene.visit.known.as_ref().unwrap();
+    let known = scene.observer.known.as_ref().unwrap();
     assert_eq!((known.pages.under_way(), known.unacknowledged), (1, None));
 }
 
@@ -301,8 +304,8 @@ fn rates_after_the_first_are_told_once_a_second() {
     for _ in 0..4 {
         scene.download(2, 10 * MS);
         scene.request(1);
-        let known = scene.visit.known.as_ref().unwrap();
-        observed.push(known.observed_at.duration_since(scene.visit.began));
+        let known = scene.observer.known.as_ref().unwrap();
+        observed.push(known.observed_at.duration_since(scene.observer.began));
         let _ = scene.complete();
         scene.now += 100 * MS;
     }
@@ -312,8 +315,8 @@ fn rates_after_the_first_are_told_once_a_second() {
     );
     scene.now += 900 * MS;
     scene.download(2, 10 * MS);
-    let known = scene.visit.known.as_ref().unwrap();
-    assert!(known.observed_at.duration_since(scene.visit.began) > observed[0]);
+    let known = scene.observer.known.as_ref().unwrap();
+    assert!(known.observed_at.duration_since(scene.observer.began) > observed[0]);
 }
 
 /// The lines of a selection log, of which `path` is the file.
@@ -340,7 +343,7 @@ fn the_selection_log_has_each_page_and_a_decision_that_none_followed() {
     scene.now += 50 * MS;
     scene.acknowledged(20_000);
     scene.complete();
-    scene.visit.arrived(scene.now, || None);
+    scene.observer.arrived(scene.now, || None);
     assert!(lines(&selection, &path).is_empty(), "the page may go on");
     scene.now += 2_000 * MS;
     scene.request(1);
@@ -378,7 +381,7 @@ fn a_connection_that_ends_after_its_page_has_no_other_line() {
     scene.sent(600);
     scene.complete();
     scene.now += 40 * MS;
-    scene.visit.arrived(scene.now, || None);
+    scene.observer.arrived(scene.now, || None);
     scene.end();
     let found = lines(&selection, &path);
     assert_eq!(found.len(), 1, "{found:?}");
