@@ -4,18 +4,18 @@
 //! to send, and the next time-out come out. So it runs in virtual time as it runs on a network.
 //!
 //! The engine is made for servers that answer many small requests: a request whose answer is ready
-//! needs no allocation, no task and no header map; answers collect in one [`Output`] for one system
+//! needs no allocation, no task and no header map; responses are collected in one [`Output`] for one system
 //! call; repeated request heads are recognised before they are decoded ([`HeadId`]); heads that are
-//! sent often are encoded once ([`FieldBlock`]); bodies are spliced in by reference.
+//! sent often are encoded once ([`FieldBlock`]); bodies are not copied.
 //!
-//! The contract: take a [`Turn`]; call [`receive`](Turn::receive) until there is no event, and answer
+//! The caller's loop: take a [`Turn`]; call [`receive`](Turn::receive) until there is no event, and answer
 //! each; offer bodies to [`next_sendable`](Turn::next_sendable) streams; send the output; arm a timer
 //! for [`poll_timeout`](Connection::poll_timeout); repeat.
 //!
-//! Here are frames, HPACK, the rules for messages and streams, flow control in both directions
-//! with windows that grow by need, priorities (RFC 9218), extended CONNECT (RFC 8441), ALTSVC
-//! frames (RFC 7838), limits against hostile peers ([`Config`]), and graceful shutdown. Left to the
-//! shell: sockets, TLS, what to answer. Server push does not exist here.
+//! The engine has frames, HPACK, the rules for messages and streams, flow control in both directions
+//! with windows that grow as the path needs it, priorities (RFC 9218), extended CONNECT (RFC 8441), ALTSVC
+//! frames (RFC 7838), limits against hostile peers ([`Config`]), and graceful shutdown. Sockets, TLS and the
+//! answers to requests are the caller's. There is no server push.
 //!
 //! ```
 //! use std::{sync::Arc, time::Instant};

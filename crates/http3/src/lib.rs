@@ -1,16 +1,17 @@
 //! HTTP/3 (RFC 9114) over `altway-quic`, for servers and clients, sans-IO.
 //!
-//! A [`Connection`] speaks over a connection of QUIC, any [`QuicConnection`], which it is lent: its events and
-//! the time go in; [`Event`]s come out. An [`Endpoint`] has as many of them as there are over one UDP socket.
+//! A [`Connection`] runs over a QUIC connection of any type that is a [`QuicConnection`], which each call borrows: events of
+//! QUIC and the time go in; [`Event`]s come out. An [`Endpoint`] holds all connections of one UDP socket.
 //! Neither opens a socket nor reads a clock, so that both run in virtual time as they run on a network.
 //!
-//! The contract: change something (take in an event of QUIC's, call for the application), then drain
-//! events, then [`flush`](Connection::flush), then have QUIC's endpoint make datagrams and arm a timer; repeat.
+//! The caller's loop: hand over an event of QUIC's, or call what the application wants; take
+//! [events](Connection::poll_event) until there is none; [`flush`](Connection::flush); have QUIC's endpoint make
+//! datagrams; arm a timer; repeat.
 //!
-//! Here are frames, QPACK (RFC 9204), the rules for messages and for streams, priorities (RFC 9218),
+//! The crate has frames, QPACK (RFC 9204), the rules for messages and for streams, priorities (RFC 9218),
 //! extended CONNECT (RFC 9220), early data on request ([`Event::EarlyData`]), limits against hostile
-//! peers ([`Limits`]) and graceful shutdown. Left to the shell: sockets with their offloads, TLS
-//! configuration, what to answer. There is no server push, and datagrams (RFC 9297) are not offered.
+//! peers ([`Limits`]) and graceful shutdown. Sockets with their offloads, the TLS configuration and the
+//! answers to requests are the caller's. There is no server push, and datagrams (RFC 9297) are not offered.
 //!
 //! ```
 //! # use std::{sync::Arc, time::Instant};

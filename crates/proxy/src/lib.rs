@@ -1,11 +1,11 @@
 //! A reverse proxy for an altway server: it passes requests of every protocol on to servers behind it (upstreams).
 //!
-//! [`Proxy`] is a responder for [`Site::responder`](altway_serve::Site::responder). It tells the upstreams who the
-//! client is, passes on content, trailers and early hints (103) as they arrive, connects WebSockets, and answers in
-//! place of upstreams that don't. [`altway_upstream`] chooses the upstream for a request, and decides what to do when it
-//! fails.
+//! [`Proxy`] is a responder for [`Site::responder`](altway_serve::Site::responder). It adds the client's address to
+//! requests (`X-Forwarded-For`, `Forwarded`), passes on content, trailers and early hints (103) as they arrive, connects
+//! WebSockets, and answers 502, 503 or 504 where no upstream has answered. [`altway_upstream`] chooses the upstream for a
+//! request, and decides what to do when it fails.
 //!
-//! Each worker of the server keeps connections of its own. Nothing is cached, and no content is changed: validators,
+//! Each worker of the server has its own connections to upstreams. Nothing is cached, and no content is changed: validators,
 //! ranges and encodings are passed on as they are.
 //!
 //! ```no_run

@@ -1,13 +1,13 @@
 //! The choice of the protocol that a client is offered: observation, state, model, decision, `Alt-Svc`, explanation.
 //!
-//! A client's first connection is over TCP, and it moves to HTTP/3 when a response tells it to (`Alt-Svc`, RFC 7838).
-//! Not every client should: some receive slower over QUIC than their path allows, some networks throttle
-//! or block UDP, and a switch costs round trips that only later visits gain back. A [`Selector`] is told what a
-//! server's connections do, predicts the time of both protocols for what the host's visitors load, and returns the
-//! field for each response, with a reason.
+//! A client's first connection is over TCP, and it moves to HTTP/3 when a response offers it (`Alt-Svc`, RFC 7838).
+//! That is not better for every client: some receive more slowly over QUIC than their path allows, some networks throttle
+//! or block UDP, and the new connection costs round trips that only later visits gain back. A [`Selector`] is given
+//! observations of a server's connections. For each response it predicts how long the client's loads from this host take
+//! over HTTP/2 and over HTTP/3, and returns the value of `Alt-Svc`, with a reason.
 //!
-//! Left to other crates: reading the transports' counters, clocks, keys and files, and putting the field on
-//! responses (`altway-serve`); measuring the transfers that a surface is [fitted](fit) to (`altway-lab`).
+//! Other crates read the transports' counters, clocks, keys and files, and add the field to responses (`altway-serve`), and
+//! measure the transfers to which a surface, the model's predicted times, is [fitted](fit) (`altway-lab`).
 //!
 //! ```
 //! use altway_select::{
@@ -21,7 +21,7 @@
 //! let selector = Selector::new(Config::new(Secret::new([7; 16]), &ModelKind::Learned));
 //! let host = Host::new("example.org");
 //!
-//! // A connection begins, and its first request names the client's class.
+//! // A connection begins. The fields of its first request tell the client's class: its program and system.
 //! let now = UnixTime::from_secs(1_795_392_000);
 //! let agent: &[u8] = b"Mozilla/5.0 (X11; Linux x86_64; rv:153.0) Gecko/20100101 Firefox/153.0";
 //! let hints = Hints { user_agent: Some(agent), ..Hints::default() };

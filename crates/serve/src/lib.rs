@@ -29,20 +29,19 @@
 //! With [`serve`], handlers run in the runtime in which the server is awaited, each request as a task of its own:
 //! `tokio::spawn`, `tokio::time`, `block_in_place` and connection pools of databases work as under
 //! `axum::serve`. The server's worker threads ([`Options::threads`]) handle connections, TLS and protocols; each
-//! request crosses from thread to thread twice. When its client disconnects or cancels it, the handler's
-//! future, or the body that it returned, is dropped.
+//! request is handed from a worker to the runtime, and its response back. When the client disconnects or cancels the
+//! request, the handler's future, or the body that it returned, is dropped.
 //!
 //! With [`Server::run`] and [`Site::service`], handlers run on the worker threads themselves, each of which has a
-//! current-thread runtime. No request crosses threads, and futures need not be `Send`. But a handler that blocks holds
-//! up every connection of its worker, and there is no `block_in_place`. This is meant for handlers that only compute.
+//! current-thread runtime. No request crosses threads, and futures need not be `Send`. But while a handler blocks,
+//! no connection of its worker is served, and there is no `block_in_place`. This is meant for handlers that only compute.
 //!
 //! Services are cloned once for each worker thread, and that clone once for each request; they need not be
 //! `Sync`.
 //!
 //! # Without a framework
 //! [`Router`] passes requests to async functions and tower services by method and path. A route that is registered
-//! twice is an error. The example `file_store` stores and serves files with it. Programs with axum's router don't need
-//! it.
+//! twice is an error. The example `file_store` stores and serves files with it. Programs with axum's router need no other.
 //!
 //! # Contents of a request
 //! - URI, method and fields as they were sent, and the version of the protocol. Over HTTP/1.1 the
@@ -52,15 +51,16 @@
 //!   `ConnectInfo<SocketAddr>` work, with [`serve`] and [`Site::service`] alike.
 //! - The extension [`EarlyHints`], to send 103 responses ahead of the response (HTTP/2 and HTTP/3), and other
 //!   interim responses that the client has asked for (over every protocol).
-//! - The extension [`EarlyData`], if the request came before the TLS handshake was done ([`Options::early_data`]).
+//! - The extension [`EarlyData`], if the request came in early data (RFC 8470) and may be a replay
+//!   ([`Options::early_data`]).
 //! - The extension [`ClientCertificate`], if the client was asked for a certificate and has shown one
 //!   ([`Certificates::with_client_auth`]).
 //! - The extension [`Upgrade`], if the request asks for a WebSocket.
 //! - The extension [`PathParameters`], if a [`Router`] has matched the request.
 //! - A [`RequestBody`], which the client can send no faster than it is read.
 //!
-//! Responses get Date, Server, Alt-Svc, and Content-Length where the length is known. A panic in a handler
-//! is answered 500, and so is an interim status without an [`Upgrade`].
+//! The server adds Date, Server, Alt-Svc, and Content-Length where the length is known, to each response. A handler's
+//! panic is answered 500, and so is a response with an interim status (1xx) other than that of an accepted [`Upgrade`].
 //!
 //! # WebSockets
 //! The same handler serves WebSockets over HTTP/1.1 (RFC 6455), HTTP/2 (RFC 8441) and HTTP/3 (RFC 9220). axum's own
@@ -101,9 +101,9 @@
 //! altway_serve::serve(app, options).with_graceful_shutdown(stop).await
 //! # }
 //! ```
-//! Connections get a GOAWAY, running requests are answered, and what lasts longer than
-//! [`Options::shutdown_grace`] is cut off; then the future resolves. Dropping the future stops the server as
-//! well. With [`Options::takeover`] another process can replace this one without a refused connection.
+//! Clients are told by GOAWAY to send no more requests, those in progress are answered, and those that take longer than
+//! [`Options::shutdown_grace`] are cut off; then the future resolves. Dropping the future stops the server
+//! in the same way, in the background. With [`Options::takeover`] another process can replace this one without a refused connection.
 //!
 //! # TLS
 //! [`Identity`] is a certificate and its key from PEM files. [`Certificates`] holds several, and each client
@@ -150,8 +150,8 @@
 //! ```
 //!
 //! # Other crates
-//! The protocols are in other crates: hyper for HTTP/1.1, `altway-http2` and `altway-http3`. [`select`] decides
-//! which protocol a client is offered. An [`AccessLog`] writes a line for each request.
+//! The protocols are in other crates: hyper for HTTP/1.1, `altway-http2` and `altway-http3`. The crate that decides which
+//! protocol a client is offered is re-exported as [`select`]. An [`AccessLog`] writes a line for each request.
 
 mod accept;
 mod cert_compression;
