@@ -112,7 +112,9 @@ fn guide() -> &'static str {
 
 /// The families that the guide's table tells of.
 fn documented() -> Families {
-    let (_, table) = guide().split_once("| metric | look when |\n").unwrap();
+    let (_, table) = guide()
+        .split_once("| metric | look at it when |\n")
+        .unwrap();
     let mut families = Families::new();
     for row in table
         .lines()

@@ -419,7 +419,7 @@ mod tests {
             .split([' ', '{', ','])
             .filter_map(|it| it.strip_suffix(':'));
         let fields: Vec<_> = fields.filter(|field| !field.starts_with("ipv")).collect();
-        assert_eq!(fields.len(), 19, "{fields:?}");
+        assert_eq!(fields.len(), 20, "{fields:?}");
         for field in fields {
             assert!(known(&named(field, Spelling::Options)), "{field}");
         }
