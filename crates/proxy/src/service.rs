@@ -89,7 +89,7 @@ enum State {
 struct Exchange {
     proxy: Arc<Shared>,
     sending: Sending,
-    hints: Hints,
+    hints: InterimResponses,
     upgrade: Option<Upgrade>,
     /// `None`: the response has it.
     timing: Option<Timing>,
@@ -140,7 +140,7 @@ impl Shared {
         let peer = client.address.ip().to_canonical();
         let certificate = request_context.certificate.as_ref().and_then(client_cert);
         let upgrade = request_context.upgrade;
-        let hints = Hints(request_context.early_hints);
+        let hints = InterimResponses(request_context.early_hints);
         if upgrade.is_some() {
             websocket::as_http1(&mut request);
         } else if request.method() == Method::CONNECT {
@@ -291,9 +291,9 @@ fn client_cert(certificate: &ClientCertificate) -> Option<HeaderValue> {
 
 /// Passes interim responses on as they come (RFC 9110 section 15.2): early hints (RFC 8297) to clients of HTTP/2 and HTTP/3,
 /// others to all whose protocol has them.
-struct Hints(EarlyHints);
+struct InterimResponses(EarlyHints);
 
-impl InterimHandler for Hints {
+impl InterimHandler for InterimResponses {
     fn handle_interim(&self, status: StatusCode, fields: &HeaderMap) {
         let mut fields = fields.clone();
         for own in [DATE, SERVER] {

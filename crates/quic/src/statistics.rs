@@ -36,7 +36,7 @@ pub struct HandshakeCounts {
     pub refused: u64,
 }
 
-/// A moment of a transfer.
+/// The acknowledged bytes at one moment of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckProgress {
     /// The time at which an acknowledgement came.
@@ -73,8 +73,9 @@ pub struct PathStatistics {
     pub bytes_received: u64,
     /// Bytes of ack-eliciting packets that the peer has acknowledged on this path.
     pub bytes_acked: u64,
-    /// The moment at which between an eighth and a quarter of what has been acknowledged since there was nothing left to send
-    /// last had been acknowledged, once that is 64 KiB: the delivery rate after slow start is that from there on.
+    /// Progress in the current burst, which began when there had been nothing left to send: the acknowledgement with which an
+    /// eighth to a quarter of the burst's acknowledged bytes had arrived; `None` until these are 64 KiB. From there on the
+    /// delivery rate is that after slow start.
     pub progress: Option<AckProgress>,
     /// Congestion events: lost packets, or an acknowledgement of marked ones (ECN). The window is cut once a
     /// round trip at most.

@@ -195,7 +195,9 @@ impl ClientState {
             self.add_rate(transport, Rate::AtLeast(ln.exp()));
         }
         self.rates[transport as usize] = 0;
-        self.recent_floor = 0;
+        if transport == Transport::Tcp {
+            self.recent_floor = 0;
+        }
         self.set_residuals(transport, Residuals::default());
     }
 

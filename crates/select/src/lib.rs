@@ -1,7 +1,7 @@
 //! The choice of the protocol that a client is offered: observation, state, model, decision, `Alt-Svc`, explanation.
 //!
 //! A client's first connection is over TCP, and it moves to HTTP/3 when a response offers it (`Alt-Svc`, RFC 7838).
-//! That is not better for every client: some receive more slowly over QUIC than their path allows, some networks throttle
+//! HTTP/3 is not better for every client: some receive more slowly over QUIC than their path allows, some networks throttle
 //! or block UDP, and the new connection costs round trips that only later visits gain back. A [`Selector`] is given
 //! observations of a server's connections. For each response it predicts how long the client's loads from this host take
 //! over HTTP/2 and over HTTP/3, and returns the value of `Alt-Svc`, with a reason.

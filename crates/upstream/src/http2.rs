@@ -1,7 +1,7 @@
 //! Connections over HTTP/2 (RFC 9113): the crate h2's, with a task that carries each and one that asks its server whether it is
 //! there.
 //!
-//! Whoever waits for a response takes its interim responses as they come. Content of requests is sent by a task of its own,
+//! The exchange that waits for a response takes its interim responses as they come. Content of requests is sent by a task of its own,
 //! as far as the server's windows let it; a piece is read of it once the one before has been taken.
 
 use crate::BoxError;
@@ -75,12 +75,8 @@ impl Http2 {
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let (sender, mut connection) = Builder::new()
-            .initial_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW)
-            .max_header_list_size(MAX_FIELDS)
+        let (sender, mut connection) = builder(STREAM_WINDOW, CONNECTION_WINDOW)
             .initial_max_send_streams(FIRST_STREAMS)
-            .enable_push(false)
             .handshake(stream)
             .await?;
         let active = Active::default();
@@ -135,6 +131,17 @@ impl Http2 {
     }
 }
 
+/// The settings of a connection whose streams, and all of them together, may be so many bytes ahead of their readers.
+fn builder(stream_window: u32, connection_window: u32) -> Builder {
+    let mut builder = Builder::new();
+    builder
+        .initial_window_size(stream_window)
+        .initial_connection_window_size(connection_window)
+        .max_header_list_size(MAX_FIELDS)
+        .enable_push(false);
+    builder
+}
+
 /// Begins a connection over `stream` for one tunnel, which counts as `open` until it ends; `None`: the server takes no
 /// extended CONNECT (RFC 8441).
 pub(crate) async fn begin_tunnel<S>(
@@ -144,11 +151,7 @@ pub(crate) async fn begin_tunnel<S>(
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let (sender, mut connection) = Builder::new()
-        .initial_window_size(TUNNEL_WINDOW)
-        .initial_connection_window_size(TUNNEL_WINDOW)
-        .max_header_list_size(MAX_FIELDS)
-        .enable_push(false)
+    let (sender, mut connection) = builder(TUNNEL_WINDOW, TUNNEL_WINDOW)
         .handshake(stream)
         .await?;
     let mut ping = connection.ping_pong();

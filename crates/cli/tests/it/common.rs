@@ -1,14 +1,13 @@
 //! Functions that the tests of the binary share: running it, serving a folder with it, and saying
 //! that a test is skipped.
 
+pub(crate) use altway_testkit::free_port;
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -232,25 +231,6 @@ impl Drop for Serving {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-/// A port of the loopback that is free over TCP and UDP, for a server that can't pick one and tell. It stays so until it
-/// is bound: the kernel gives nobody one below its range of ephemeral ports, and no two callers get the same.
-pub(crate) fn free_port() -> u16 {
-    const PORTS: std::ops::Range<u32> = 12_000..32_000;
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let own = std::process::id().wrapping_mul(101);
-    loop {
-        let next =
-            own.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % (PORTS.end - PORTS.start);
-        let address = (
-            Ipv4Addr::LOCALHOST,
-            u16::try_from(PORTS.start + next).unwrap(),
-        );
-        if TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok() {
-            return address.1;
-        }
     }
 }
 

@@ -51,8 +51,8 @@ impl ControllerFactory for MeteredControllerFactory {
     }
 }
 
-/// What the peer has acknowledged on the path of this controller, which is one of ours. A copy of it is taken apart, since quinn-proto shows controllers by a trait that can't be cast down in
-/// place; meant for now and then.
+/// Returns the acknowledged bytes of the path of this controller, which is one of ours. A copy of it is taken apart, since
+/// quinn-proto shows controllers by a trait that can't be cast down in place; meant for now and then.
 pub(crate) fn acked(controller: &dyn Controller) -> Acked {
     let copy = controller
         .clone_box()
@@ -67,9 +67,11 @@ pub(crate) struct Acked {
     pub(crate) bytes: u64,
     /// The latest doublings from [`FIRST_PROGRESS`] on, older ones first.
     doublings: [Option<AckProgress>; 3],
-    /// `bytes` when nothing was in flight, and when the next doubling is reached.
+    /// `bytes` when there was nothing left to send last.
     idle_at: u64,
+    /// `bytes` with which the next doubling is reached; 0 before the first acknowledgement.
     next: u64,
+    /// Nothing is in flight, and there is nothing left to send.
     is_idle: bool,
 }
 
@@ -189,7 +191,7 @@ mod tests {
 
     #[test]
     fn progress_is_the_moment_of_an_eighth_to_a_quarter_since_there_was_nothing_to_send() {
-        let mut pair = Acked::default();
+        let mut acked = Acked::default();
         let start = Instant::now();
         let kib = |acked: &Acked| {
             let it = acked.progress()?;
@@ -201,17 +203,17 @@ mod tests {
                 acked.is_idle = false;
             }
         };
-        acknowledge(&mut pair, 0, 63);
-        assert_eq!(kib(&pair), None);
-        acknowledge(&mut pair, 63, 1);
-        assert_eq!(kib(&pair), Some((16, 16)));
-        acknowledge(&mut pair, 64, 436);
-        assert_eq!(kib(&pair), Some((64, 64)), "of 500");
-        pair.is_idle = true;
-        acknowledge(&mut pair, 1_000, 40);
-        assert_eq!(kib(&pair), None);
-        acknowledge(&mut pair, 1_040, 40);
-        assert_eq!(kib(&pair), Some((516, 1_016)));
-        assert_eq!(pair.bytes, 580 << 10);
+        acknowledge(&mut acked, 0, 63);
+        assert_eq!(kib(&acked), None);
+        acknowledge(&mut acked, 63, 1);
+        assert_eq!(kib(&acked), Some((16, 16)));
+        acknowledge(&mut acked, 64, 436);
+        assert_eq!(kib(&acked), Some((64, 64)), "of 500");
+        acked.is_idle = true;
+        acknowledge(&mut acked, 1_000, 40);
+        assert_eq!(kib(&acked), None);
+        acknowledge(&mut acked, 1_040, 40);
+        assert_eq!(kib(&acked), Some((516, 1_016)));
+        assert_eq!(acked.bytes, 580 << 10);
     }
 }

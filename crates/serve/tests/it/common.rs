@@ -11,6 +11,7 @@ use altway_serve::{
     Bind, BoxError, Certificates, Identity, Monitor, Options, ReloadHandle, Security, Serve,
     Server, Spread, TicketKeys, certs, stop_channel,
 };
+pub(crate) use altway_testkit::free_port;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Empty};
@@ -22,11 +23,10 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use std::io::Write as _;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -402,25 +402,6 @@ pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(TIME_LIMIT, future)
         .await
         .expect("within the time limit")
-}
-
-/// A port of the loopback that is free over TCP and UDP. It stays so until it is bound: the kernel gives nobody one below
-/// its range of ephemeral ports, and no two callers get the same.
-pub(crate) fn free_port() -> u16 {
-    const PORTS: std::ops::Range<u32> = 12_000..32_000;
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let own = std::process::id().wrapping_mul(101);
-    loop {
-        let next =
-            own.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % (PORTS.end - PORTS.start);
-        let address = (
-            Ipv4Addr::LOCALHOST,
-            u16::try_from(PORTS.start + next).unwrap(),
-        );
-        if TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok() {
-            return address.1;
-        }
-    }
 }
 
 /// Says, where a person who reads the tests' output sees it, that nothing was tested and why.
