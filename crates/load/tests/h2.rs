@@ -266,8 +266,7 @@ async fn a_slow_body_is_timed_from_its_first_byte_to_its_last() {
     let first_byte = records[0].first_byte_us.unwrap();
     let body = records[0].total_us - first_byte;
     assert!(
-        // A busy machine may see the first piece late.
-        body >= 2 * PAUSE.as_micros() as u64,
+        body >= 4 * PAUSE.as_micros() as u64,
         "{first_byte} + {body} µs"
     );
 }

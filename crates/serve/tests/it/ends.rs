@@ -53,7 +53,7 @@ async fn a_stop_without_requests_is_at_once() {
         .unwrap()
         .unwrap();
     let waited = begin.elapsed();
-    assert!(waited < GRACE / 2, "not its grace: {waited:?}");
+    assert!(waited < Duration::from_secs(3), "{waited:?}");
     soon(closed).await.unwrap();
 }
 
@@ -69,9 +69,8 @@ fn a_client_has_time_to_read_what_it_has_acknowledged_before_a_stop_closes() {
     let begin = Instant::now();
     client.closed();
     let waited = begin.elapsed();
-    // A second from the acknowledgement on, of which the test's own thread may not have been given all.
-    assert!(waited > Duration::from_millis(250), "{waited:?}");
-    assert!(waited < GRACE / 2, "not its grace: {waited:?}");
+    assert!(waited > Duration::from_millis(500), "{waited:?}");
+    assert!(waited < Duration::from_secs(5), "{waited:?}");
     server.join().unwrap();
 }
 
@@ -91,8 +90,10 @@ async fn a_stop_waits_no_longer_than_its_grace() {
         .unwrap()
         .unwrap();
     let waited = begin.elapsed();
-    // Without an end to it, it would be the minute of a time-out.
-    assert!(waited >= grace && waited < GRACE / 2, "{waited:?}");
+    assert!(
+        waited >= grace && waited < Duration::from_secs(5),
+        "{waited:?}"
+    );
     drop(unread);
 }
 

@@ -3,7 +3,7 @@
 
 use super::one_way::{Answer, By, CHANGED, Case, TIMES, case, check_one_way, with};
 use crate::common::h3::H3;
-use crate::common::{Running, TIME_LIMIT, get, h1, h2, soon};
+use crate::common::{Running, get, h1, h2, soon};
 use altway_serve::{ContentCoding, Files, FilesOptions, HeaderRule, Site};
 use bytes::Bytes;
 use http::Method;
@@ -296,10 +296,8 @@ async fn a_folder_that_a_deployment_switches_is_seen_within_a_second() {
     fs::rename(releases.path().join("next"), &current).unwrap();
     let switched = Instant::now();
     let mut is_seen = false;
-    // The test's own clients take time as well: on a busy machine more than the second in which it is looked for.
-    while switched.elapsed() < Duration::from_millis(1500) || !is_seen {
-        let waited = switched.elapsed();
-        assert!(waited < TIME_LIMIT, "not seen in {waited:?}");
+    // The test's own clients take time as well.
+    while switched.elapsed() < Duration::from_millis(1500) {
         for content in contents(&server).await {
             assert!(
                 content == "2" || !is_seen,
@@ -308,6 +306,7 @@ async fn a_folder_that_a_deployment_switches_is_seen_within_a_second() {
             is_seen |= content == "2";
         }
     }
+    assert!(is_seen);
     assert!(contents(&server).await.iter().all(|content| content == "2"));
     fs::remove_dir_all(releases.path().join("1")).unwrap();
     assert!(contents(&server).await.iter().all(|content| content == "2"));
