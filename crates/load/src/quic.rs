@@ -2,10 +2,11 @@
 
 use crate::error::Failure;
 use crate::exchanges::Exchanges;
-use crate::returning::QUIC_HANDSHAKE_TIMEOUT;
+use crate::returning::TCP_DELAY;
 use crate::run::{Due, Run, content_length};
 use crate::send_permits::SendPermit;
 use crate::slot::Opening;
+use crate::tcp;
 use crate::udp::Driver;
 use altway_http3::{ClientConfig, Error as Http3Error, Event, Received, Sessions, StreamId};
 use altway_record::Protocol;
@@ -32,13 +33,10 @@ const SHORT_LIVED_PAYLOAD: u16 = 1452;
 pub(crate) async fn serve(run: &Run<'_>, opening: Opening) -> Result<(), Failure> {
     let job = run.job;
     let deadline = opening.begun + job.timeout;
-    // Who can go over TCP instead waits for less.
-    let patience = match opening.permit.route {
-        Some(_) => job.timeout.min(QUIC_HANDSHAKE_TIMEOUT),
-        None => job.timeout,
+    let opened = match opening.permit.route {
+        Some(_) => race(run, &opening, deadline).await?,
+        None => open_until(run, deadline).await?,
     };
-    let opened = tokio::time::timeout(patience, open(run)).await;
-    let opened = opened.map_err(|_| Failure::TimedOut(patience))??;
     let connect = opening.begun.elapsed();
     let mut connection = Connection {
         run,
@@ -68,6 +66,28 @@ struct OpenConnection {
     driver: Driver,
     /// The handshake goes on.
     early: bool,
+}
+
+/// The connection over QUIC, unless one over TCP is there first: then that one is kept for the request.
+async fn race(
+    run: &Run<'_>,
+    opening: &Opening,
+    deadline: Instant,
+) -> Result<OpenConnection, Failure> {
+    tokio::select! {
+        biased;
+        quic = open_until(run, deadline) => {
+            quic.inspect(|_| run.send_permits.on_quic())
+        }
+        Ok(()) = tcp::open_after(run, opening, TCP_DELAY) => {
+            Err(Failure::TimedOut(opening.begun.elapsed()))
+        }
+    }
+}
+
+async fn open_until(run: &Run<'_>, deadline: Instant) -> Result<OpenConnection, Failure> {
+    let opened = tokio::time::timeout_at(deadline.into(), open(run)).await;
+    opened.map_err(|_| Failure::TimedOut(run.job.timeout))?
 }
 
 /// The first of the addresses that completes a handshake; or that did before, where a request can

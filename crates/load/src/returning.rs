@@ -11,9 +11,15 @@ use altway_record::{Protocol, Sessions, Visit};
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-/// The longest time of a QUIC handshake until the request goes over TCP and the entry is erased. The
-/// longest for which Chromium holds TCP back; a client that races both would wait for less.
-pub(crate) const QUIC_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
+/// The time that QUIC has for itself before a connection over TCP is opened beside it: the Connection Attempt Delay that
+/// RFC 8305 section 5 recommends. The first of both that can take a request has it.
+pub(crate) const TCP_DELAY: Duration = Duration::from_millis(250);
+
+/// The time for which no offer is followed once QUIC has failed. It doubles with each failure in a row, as Chromium's does.
+const FIRST_BROKEN: Duration = Duration::from_secs(5 * 60);
+
+/// Doublings of that time at most: two days.
+const MAX_DOUBLINGS: u32 = 9;
 
 /// The state of a returning client: its next session, and its entry of HTTP/3.
 #[derive(Debug)]
@@ -28,6 +34,9 @@ pub(crate) struct Returning {
     /// The time by which the clock was put forward since.
     ahead: Duration,
     entry: AltSvcEntry,
+    /// Failures of QUIC since it last worked, and the time until which it counts as broken.
+    failures: u32,
+    broken_until: Duration,
 }
 
 impl Returning {
@@ -41,6 +50,8 @@ impl Returning {
             begun,
             ahead: Duration::ZERO,
             entry: AltSvcEntry::NONE,
+            failures: 0,
+            broken_until: Duration::ZERO,
         }
     }
 
@@ -57,7 +68,8 @@ impl Returning {
 
     /// Returns the protocol over which a request goes now.
     pub(crate) fn protocol(&self, now: Instant) -> Protocol {
-        match self.entry.is_fresh(self.clock(now)) {
+        let now = self.clock(now);
+        match self.entry.is_fresh(now) && now >= self.broken_until {
             true => Protocol::H3,
             false => Protocol::H2,
         }
@@ -90,9 +102,17 @@ impl Returning {
         self.entry.on_field(field, now);
     }
 
-    /// Notes that no connection over QUIC came about.
-    pub(crate) fn on_failure(&mut self) {
+    /// Notes that a connection over QUIC is open.
+    pub(crate) fn on_quic(&mut self) {
+        self.failures = 0;
+    }
+
+    /// Notes that no connection over QUIC came about, or one over TCP sooner.
+    pub(crate) fn on_failure(&mut self, now: Instant) {
         self.entry.on_failure();
+        let broken = FIRST_BROKEN * (1 << self.failures.min(MAX_DOUBLINGS));
+        self.failures = self.failures.saturating_add(1);
+        self.broken_until = self.clock(now).saturating_add(broken);
     }
 
     fn clock(&self, now: Instant) -> Duration {
@@ -179,15 +199,31 @@ mod tests {
     }
 
     #[test]
-    fn what_quic_failed_for_goes_over_tcp_until_it_is_offered_again() {
+    fn offers_are_not_followed_for_five_minutes_after_a_failure_and_for_twice_as_long_after_the_next()
+     {
         let now = Instant::now();
         let mut client = returning(now);
-        client.on_alt_svc(OFFER, now);
-        client.on_failure();
-        assert_eq!(client.protocol(now), Protocol::H2);
-        client.on_alt_svc(OFFER, now);
-        client.on_alt_svc(AltSvc::Clear, now);
-        assert_eq!(client.protocol(now), Protocol::H2);
+        let minutes = |number: u64| now + Duration::from_secs(number * 60);
+        let follows = |client: &mut Returning, at| {
+            client.on_alt_svc(OFFER, at);
+            client.protocol(at) == Protocol::H3
+        };
+        client.on_failure(now);
+        assert!(!follows(&mut client, minutes(4)) && follows(&mut client, minutes(5)));
+        client.on_failure(minutes(5));
+        assert!(!follows(&mut client, minutes(14)) && follows(&mut client, minutes(15)));
+        client.on_quic();
+        client.on_failure(minutes(15));
+        assert!(!follows(&mut client, minutes(19)) && follows(&mut client, minutes(20)));
+        client.on_alt_svc(AltSvc::Clear, minutes(20));
+        assert_eq!(client.protocol(minutes(20)), Protocol::H2);
+        for _ in 0..100 {
+            client.on_failure(minutes(20));
+        }
+        assert!(
+            follows(&mut client, minutes(20 + 3 * 24 * 60)),
+            "after two days at the latest"
+        );
     }
 
     #[test]

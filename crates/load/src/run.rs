@@ -6,6 +6,7 @@ use crate::returning::Returning;
 use crate::script::Script;
 use crate::send_permits::{Schedule, SendPermit, SendPermits};
 use crate::summary::{Circumstances, EarlyDataCount, LoadSummary, Tally};
+use crate::tcp::Opened;
 use crate::{Error, tls};
 use altway_http3::{Qlog, Sessions, Version};
 use altway_message::AltSvc;
@@ -200,6 +201,10 @@ pub(crate) struct Run<'a> {
     connections: Cell<u32>,
     /// The address that a connection was opened to.
     reached: Cell<Option<SocketAddr>>,
+    /// A connection over TCP that was there before the one over QUIC that it was opened beside.
+    opened: RefCell<Option<Opened>>,
+    /// A connection over HTTP/2 is open.
+    has_http2: Cell<bool>,
     early_data: Cell<EarlyDataCount>,
     output: RefCell<Output<'a>>,
     switches_before: u64,
@@ -248,6 +253,8 @@ impl<'a> Run<'a> {
             begun,
             connections: Cell::new(0),
             reached: Cell::new(None),
+            opened: RefCell::default(),
+            has_http2: Cell::new(false),
             early_data: Cell::default(),
             output: RefCell::new(output),
             switches_before: involuntary_context_switches(),
@@ -304,6 +311,24 @@ impl<'a> Run<'a> {
     /// Address to send what leaves before anybody has answered.
     pub(crate) fn reached(&self) -> Option<SocketAddr> {
         self.reached.get()
+    }
+
+    /// Keeps a connection over TCP for the next request that goes over one.
+    pub(crate) fn keep_opened(&self, opened: Opened) {
+        *self.opened.borrow_mut() = Some(opened);
+    }
+
+    /// Notes that a connection over HTTP/2 is open, or none any more.
+    pub(crate) fn on_http2(&self, open: bool) {
+        self.has_http2.set(open);
+    }
+
+    pub(crate) fn has_http2(&self) -> bool {
+        self.has_http2.get()
+    }
+
+    pub(crate) fn take_opened(&self) -> Option<Opened> {
+        self.opened.borrow_mut().take()
     }
 
     /// The server has taken or refused what came with the first packets.

@@ -121,6 +121,13 @@ impl SendPermits {
         self.wake();
     }
 
+    /// A connection over QUIC is open.
+    pub(crate) fn on_quic(&self) {
+        if let Some(client) = &mut self.schedule.borrow_mut().returning {
+            client.on_quic();
+        }
+    }
+
     /// The permit's connection over QUIC did not come about: whether its request is to go over TCP instead,
     /// as it does where a client that comes back has chosen.
     pub(crate) fn falls_back(&self, permit: SendPermit) -> bool {
@@ -128,7 +135,7 @@ impl SendPermits {
             return false;
         }
         if let Some(client) = &mut self.schedule.borrow_mut().returning {
-            client.on_failure();
+            client.on_failure(Instant::now());
         }
         self.give_back(permit);
         true

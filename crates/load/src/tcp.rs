@@ -8,7 +8,7 @@ use crate::{h1, h2, tls};
 use altway_record::Protocol;
 use rustls::pki_types::ServerName;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -29,23 +29,63 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
 pub(crate) async fn serve(run: &Run<'_>, opening: Opening) -> Result<(), Failure> {
     let job = run.job;
     let deadline = opening.begun + job.timeout;
-    let opened = tokio::time::timeout_at(deadline.into(), open(job, opening.permit)).await;
-    let (wire, connected) = opened.map_err(|_| Failure::TimedOut(job.timeout))??;
+    let opened = match run.take_opened() {
+        Some(opened) => opened,
+        None => {
+            let opened = tokio::time::timeout_at(deadline.into(), open(job, &opening)).await;
+            opened.map_err(|_| Failure::TimedOut(job.timeout))??
+        }
+    };
     let first = Due {
         permit: opening.permit,
-        connect: Some(connected.duration_since(opening.begun)),
+        connect: Some(opened.took),
         deadline,
     };
+    let wire = opened.wire;
     if job.protocol_for(opening.permit) == Protocol::H1 {
         return h1::serve(run, opening.connection, wire, first).await;
     }
     run.on_connected();
+    run.on_http2(true);
     h2::serve(run, opening.connection, wire, first).await;
+    run.on_http2(false);
     Ok(())
 }
 
-/// TCP, TLS, ALPN check; and when TLS (or TCP, without) was through.
-async fn open(job: &Job, permit: SendPermit) -> Result<(Box<dyn Wire>, Instant), Failure> {
+/// A connection that requests can be sent on.
+pub(crate) struct Opened {
+    wire: Box<dyn Wire>,
+    /// Time until TLS (or TCP, without) was through.
+    took: Duration,
+}
+
+/// Makes sure that there is a connection for the request of `opening`, which was to go over QUIC: begins one after `delay`,
+/// unless there is one.
+///
+/// # Errors
+/// It could not be opened.
+pub(crate) async fn open_after(
+    run: &Run<'_>,
+    opening: &Opening,
+    delay: Duration,
+) -> Result<(), Failure> {
+    tokio::time::sleep(delay).await;
+    if run.has_http2() {
+        return Ok(());
+    }
+    let route = Some(Protocol::H2);
+    let permit = SendPermit {
+        route,
+        ..opening.permit
+    };
+    let opened = open(run.job, &Opening { permit, ..*opening }).await?;
+    run.keep_opened(opened);
+    Ok(())
+}
+
+/// TCP, TLS, ALPN check.
+async fn open(job: &Job, opening: &Opening) -> Result<Opened, Failure> {
+    let permit = opening.permit;
     let tcp = dial(job).await.map_err(Failure::Connect)?;
     let wire: Box<dyn Wire> = match job.tls_for(permit) {
         None => Box::new(tcp),
@@ -54,7 +94,10 @@ async fn open(job: &Job, permit: SendPermit) -> Result<(Box<dyn Wire>, Instant),
             Box::new(secure(job, asked, &TlsConnector::from(config), tcp).await?)
         }
     };
-    Ok((wire, Instant::now()))
+    Ok(Opened {
+        wire,
+        took: opening.begun.elapsed(),
+    })
 }
 
 /// The first of the addresses that answers.

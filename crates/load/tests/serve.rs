@@ -13,7 +13,7 @@ use axum::extract::Extension;
 use axum::http::StatusCode;
 use axum::http::header::ALT_SVC;
 use common::{assert_sound, count, options, requests, run};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -233,6 +233,39 @@ async fn where_nobody_speaks_quic_requests_go_over_tcp_and_none_is_lost() {
     let records = come_back(&server).await;
     assert_eq!(protocols(&records), [2; 9]);
     assert!(records.iter().all(|record| record.alt_svc_ma_s == Some(60)));
+}
+
+#[tokio::test]
+async fn where_udp_is_lost_tcp_is_tried_beside_quic_and_one_connection_serves_a_session() {
+    let port = Arc::<AtomicUsize>::default();
+    let server = Running::start_with(with_certificate, |options| {
+        options.protocols.http3 = false;
+        options.site = offering(Arc::clone(&port));
+    });
+    // Takes what comes, and answers nothing.
+    let _silent = UdpSocket::bind((Ipv4Addr::LOCALHOST, server.port)).unwrap();
+    port.store(server.port.into(), Ordering::SeqCst);
+    let options = server.options("https", Protocol::H3);
+    let mut visit = three_sessions();
+    // In the second session QUIC counts as broken; in the third it is tried anew, by the offer of the second.
+    visit.sessions = Some(Sessions {
+        apart_ms: vec![290_000, 20_000],
+    });
+    let mut options = options.with_visit(visit).unwrap();
+    options.trust = server.trust();
+    let (mut records, summary) = run(&options).await;
+    summary.unwrap();
+    records.sort_by_key(|record| record.item);
+    assert_eq!(protocols(&records), [2; 9]);
+    let connections: Vec<_> = records.iter().map(|record| record.connection).collect();
+    assert_eq!(connections, [0, 0, 0, 2, 2, 2, 4, 4, 4]);
+    for item in [1, 6] {
+        assert!(
+            (250_000..2_000_000).contains(&records[item].total_us),
+            "{item}"
+        );
+    }
+    assert!(records[6].connect_us >= Some(250_000));
 }
 
 #[derive(Debug, Default)]
