@@ -176,6 +176,13 @@ impl ClientClass {
         matches!(self.family, Family::Firefox)
     }
 
+    /// True if these clients keep a connection over HTTP/3 when a response of it takes every alternative back, and come over
+    /// TCP at their next one.
+    #[must_use]
+    pub const fn keeps_cleared_connection(self) -> bool {
+        matches!(self.family, Family::Firefox)
+    }
+
     /// All classes.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..64).filter_map(Self::from_index)

@@ -45,6 +45,8 @@ pub(crate) struct Mix {
     /// Counts on new connections, then on open ones.
     counts: [Count; 2 * SIZES],
     total: f64,
+    /// Pages and their bytes on new connections, then on open ones.
+    sums: [(f64, f64); 2],
     /// Places in `counts` of those with the largest weights, the largest first, and of equal ones the first; each
     /// page moves one of them, where each decision would look through all.
     heaviest: [u8; HEAVIEST],
@@ -57,6 +59,7 @@ impl Default for Mix {
         Self {
             counts: [Count::default(); 2 * SIZES],
             total: 0.0,
+            sums: [(0.0, 0.0); 2],
             heaviest: [0; HEAVIEST],
             ranked: 0,
         }
@@ -75,6 +78,9 @@ impl Mix {
         count.bytes += bytes as f64;
         count.many += if requests > FEW { 1.0 } else { 0.0 };
         self.total += 1.0;
+        let (pages, sum) = &mut self.sums[usize::from(!cold)];
+        *pages += 1.0;
+        *sum += bytes as f64;
         self.rank(place as u8);
         if self.total > MOST {
             self.halve();
@@ -88,6 +94,10 @@ impl Mix {
             count.many /= 2.0;
         }
         self.total /= 2.0;
+        for (pages, bytes) in &mut self.sums {
+            *pages /= 2.0;
+            *bytes /= 2.0;
+        }
         self.ranked = 0;
         for place in 0..self.counts.len() {
             if self.counts[place].weight > 0.0 {
@@ -123,6 +133,19 @@ impl Mix {
     #[must_use]
     pub(crate) fn is_known(&self) -> bool {
         self.total >= ENOUGH
+    }
+
+    /// Bytes that a connection is expected to load after the page that it is at: what its host's connections load after
+    /// their first page, for the length of a visit says nothing of what is left of it (a geometric distribution). 0 while
+    /// too few pages are counted.
+    #[must_use]
+    pub(crate) fn bytes_left(&self) -> f64 {
+        let [(cold, _), (_, bytes)] = self.sums;
+        if self.is_known() {
+            bytes / cold.max(1.0)
+        } else {
+            0.0
+        }
     }
 
     /// Weighted means of ln T2 and ln T3 over what the host's visitors load, or those of a usual site while too
@@ -238,6 +261,20 @@ mod tests {
             }
         }
         assert!(means(&mix).0 < 70e3, "{}", means(&mix).0);
+    }
+
+    #[test]
+    fn what_is_left_of_a_visit_is_what_follows_a_first_page() {
+        let mut mix = Mix::default();
+        for _ in 0..66 {
+            mix.add(9_000_000, 20, true);
+            mix.add(500_000, 5, false);
+            mix.add(1_500_000, 5, false);
+        }
+        assert_eq!(mix.bytes_left(), 0.0, "too few");
+        mix.add(9_000_000, 20, true);
+        mix.add(2_000_000, 20, false);
+        assert_eq!(mix.bytes_left(), 2e6);
     }
 
     #[test]

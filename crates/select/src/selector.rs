@@ -4,7 +4,7 @@ use crate::alt_svc;
 use crate::beacon::Beacons;
 use crate::classes::{Alarm, Classes};
 use crate::client_state::ClientState;
-use crate::decision::{Decision, Offer, Reason};
+use crate::decision::{Decision, Offer, Prediction, Reason};
 use crate::mix::Mix;
 use crate::model::{Context, Judgement, Model, ModelKind, OfferMode};
 use crate::observation::{Observation, Transport};
@@ -22,9 +22,12 @@ mod learn;
 /// A first response above this measures an unknown path better than any guess.
 const LARGE: u64 = 1_000_000;
 
-/// The cost of HTTP/3 above which a session is ended in its midst: ln, and round trips' worth of bytes left.
-const END_SESSION_COST: f64 = 0.25;
-const LEFT: f64 = 20.0;
+/// ln(T3 / T2) above which a visit over HTTP/3 is ended in its midst.
+const END_SESSION_DIFFERENCE: f64 = 0.25;
+
+/// Round trips that the new connection over TCP costs it: two until the first request can be sent, one for that request,
+/// and three until the window of ten packets has grown to what the one over QUIC had.
+const END_SESSION_ROUND_TRIPS: f64 = 6.0;
 
 /// The configuration of a selector. [`Config::new`] has the defaults.
 #[derive(Debug)]
@@ -117,8 +120,6 @@ pub struct DecisionRequest {
     pub load: f64,
     /// Size of the response, if it is the connection's first and its size is known.
     pub first_response: Option<DataSize>,
-    /// Bytes that the session is still expected to load.
-    pub expected: Option<DataSize>,
     /// True if the server can tell the client later, when the connection idles: HTTP/2 has the ALTSVC frame for it
     /// (RFC 7838 section 4). Then a client that would follow an offer in the middle of the page has none before its
     /// end: the decision is for HTTP/3, with [`AltSvc::Omit`].
@@ -136,7 +137,6 @@ impl DecisionRequest {
             min_rtt: None,
             load: 0.0,
             first_response: None,
-            expected: None,
             can_tell_later: false,
         }
     }
@@ -290,8 +290,9 @@ impl Selector {
             learns: model.learns(),
         };
         let mut choice = self.choose(&subject, &judgement, &context, now);
+        let ends_session = ends_session(judgement.prediction.as_ref(), mix.bytes_left());
         drop(mix);
-        let mut alt_svc = alt_svc_of(&subject, moment, &judgement, &choice);
+        let mut alt_svc = alt_svc_of(&subject, moment, &judgement, &choice, ends_session);
         if judgement.offer_mode == OfferMode::Long && subject.waits(moment) {
             (alt_svc, choice.reason) = (AltSvc::Omit, Reason::Waiting);
         } else if judgement.offer_mode == OfferMode::Long
@@ -480,6 +481,7 @@ fn alt_svc_of(
     moment: &DecisionRequest,
     judgement: &Judgement,
     choice: &Choice,
+    ends_session: bool,
 ) -> AltSvc {
     let over_tcp = moment.transport == Transport::Tcp;
     if choice.http3 {
@@ -493,7 +495,11 @@ fn alt_svc_of(
     match judgement.offer_mode {
         OfferMode::Forced => AltSvc::Clear,
         OfferMode::Session => AltSvc::Omit,
-        OfferMode::Long if !over_tcp && ends_session(moment, judgement) => AltSvc::Clear,
+        // It stays on the connection that it has, and would not shorten an entry's life by a response over HTTP/3.
+        OfferMode::Long if !over_tcp && subject.client.class().keeps_cleared_connection() => {
+            AltSvc::Clear
+        }
+        OfferMode::Long if !over_tcp && ends_session => AltSvc::Clear,
         OfferMode::Long if !over_tcp => AltSvc::Advertise {
             max_age: alt_svc::WITHDRAWN_MAX_AGE,
         },
@@ -504,16 +510,13 @@ fn alt_svc_of(
     }
 }
 
-/// True if the rest of the session gains more by HTTP/2 than a new connection costs.
-fn ends_session(moment: &DecisionRequest, judgement: &Judgement) -> bool {
-    let Some(prediction) = judgement.prediction else {
-        return false;
-    };
-    let left = moment
-        .expected
-        .map_or(0.0, |expected| expected.as_bytes() as f64);
-    let round_trip = prediction.rates[0] * prediction.rtt / 8.0;
-    prediction.difference > END_SESSION_COST && left > LEFT * round_trip
+/// True if what is left of the visit gains more by HTTP/2 than a new connection costs.
+fn ends_session(prediction: Option<&Prediction>, bytes_left: f64) -> bool {
+    prediction.is_some_and(|it| {
+        let over_tcp = bytes_left * 8.0 / it.rates[Transport::Tcp as usize];
+        let gain = over_tcp * it.difference.exp_m1();
+        it.difference > END_SESSION_DIFFERENCE && gain > END_SESSION_ROUND_TRIPS * it.rtt
+    })
 }
 
 #[cfg(test)]

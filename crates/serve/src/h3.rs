@@ -11,6 +11,7 @@
 mod admission;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
+mod idle_close;
 mod relay;
 mod responses;
 mod steering;
@@ -249,7 +250,8 @@ impl<'a> Driver<'a> {
         if self.close_leaving() && progress != SendOutcome::Blocked {
             progress = SendOutcome::More;
         }
-        self.timer.arm(self.endpoint.poll_timeout(), now)?;
+        let dues = [self.endpoint.poll_timeout(), self.responses.poll_timeout()];
+        self.timer.arm(dues.into_iter().flatten().min(), now)?;
         let statistics = self.endpoint.statistics();
         self.counters.set_quic(&mut self.figures, &statistics);
         Ok(progress)

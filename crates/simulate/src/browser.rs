@@ -157,6 +157,11 @@ impl Browser {
         self.traits().stays
     }
 
+    /// True if it goes on over the connection over HTTP/3 that it has when a response takes the offer back.
+    pub(crate) fn keeps_cleared_connection(self) -> bool {
+        self == Self::Firefox
+    }
+
     /// True if it runs on a phone.
     pub(crate) fn is_mobile(self) -> bool {
         matches!(self, Self::ChromiumAndroid | Self::Safari | Self::WebView)

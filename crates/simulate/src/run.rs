@@ -107,7 +107,7 @@ impl Simulation {
         let field = policy.decide(&ask);
         let offered = matches!(field, AltSvc::Offer { .. }) && !over_h3;
         let moves = offered && !visit.blocked && !failed;
-        let leaves = over_h3 && field == AltSvc::Clear;
+        let leaves = over_h3 && field == AltSvc::Clear && !visit.browser.keeps_cleared_connection();
         let way = LoadedOver {
             over_h3,
             failed,

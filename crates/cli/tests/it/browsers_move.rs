@@ -187,3 +187,35 @@ fn firefox_stays_on_http2_for_its_first_page_where_the_server_chooses_and_is_tol
     assert!(again.objects.iter().all(|one| one == "h3"), "{again:?}");
     assert_eq!(serving.terminate(), Some(0));
 }
+
+#[test]
+fn firefox_comes_back_over_http2_once_the_server_prefers_it() {
+    if !installed("firefox-esr") {
+        return;
+    }
+    let visitor = Visitor::new("firefox");
+    // Loss is known from a hundred packets on, and those on loopback are large.
+    let large = IMAGE.replace("/>", &format!("><!--{}--></svg>", "x".repeat(500_000)));
+    visitor.dir.file("site/o.svg", large);
+    let serving = Serving::start(&visitor.dir, &["--policy", "threshold:rtt=0ms,loss=1%"]);
+    let port = serving.port;
+    let [_, again] = &visitor.visit(port, &[1_000])[..] else {
+        panic!("two visits");
+    };
+    assert!(ends_over(again, "h3"), "{again:?}");
+    assert_eq!(serving.terminate(), Some(0));
+
+    let policy = ["--policy", "threshold:rtt=1s,loss=90%"];
+    let serving = Serving::start_on(&visitor.dir, port, &policy);
+    let [measured, told, after] = &visitor.visit(port, &[1_000, 3_600_000])[..] else {
+        panic!("three visits");
+    };
+    assert!(ends_over(measured, "h3"), "{measured:?}");
+    // Its first response says `clear`; the rest may come over TCP, which Firefox tries beside QUIC.
+    assert_eq!(told.page, "h3", "{told:?}");
+    assert!(
+        after.page == "h2" && after.objects.iter().all(|one| one == "h2"),
+        "{after:?}"
+    );
+    assert_eq!(serving.terminate(), Some(0));
+}

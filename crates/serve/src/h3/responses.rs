@@ -2,6 +2,7 @@
 //!
 //! [`Requests`] finds out who answers a request, and [`Exchanges`] does what follows, as on the other protocols.
 
+use super::idle_close::{IdleClose, IdleCloses, Step};
 use crate::RequestBody;
 use crate::client_auth::Presented;
 use crate::clients::AdmittedConnection;
@@ -55,6 +56,7 @@ pub(super) struct Responses {
     now: Now,
     /// Connections of which a request has come to its end in this turn.
     changed: Vec<ConnectionHandle>,
+    idle_closes: IdleCloses,
 }
 
 /// The endpoint of a worker, which has the table of its connections.
@@ -70,6 +72,7 @@ pub(super) struct Connection {
 struct Open {
     exchanges: Exchanges<Weak<Request<()>>, StreamId>,
     in_progress: InProgress,
+    idle_close: IdleClose,
 }
 
 impl Connection {
@@ -112,6 +115,7 @@ impl Responses {
             pending: PendingWork::new(Rc::default()),
             tables: Rc::default(),
             changed: Vec::new(),
+            idle_closes: IdleCloses::default(),
         }
     }
 
@@ -132,6 +136,7 @@ impl Responses {
     /// Handles every event that the engine has, and goes on with every exchange that can.
     pub(super) fn answer(&mut self, now: Instant, endpoint: &mut Endpoint) {
         self.now = Now::at(now);
+        self.close_idle(now, endpoint);
         while let Some((handle, event)) = endpoint.poll_event() {
             match event {
                 Event::EarlyData => {
@@ -220,6 +225,7 @@ impl Responses {
         let Open {
             exchanges,
             in_progress,
+            ..
         } = &mut **connection.open.as_mut()?;
         let carrier = Http3Carrier {
             http3,
@@ -288,6 +294,7 @@ impl Responses {
                     Rc::clone(&self.tables),
                 ),
                 in_progress: InProgress::default(),
+                idle_close: IdleClose::default(),
             })
         }))
     }
@@ -312,6 +319,9 @@ impl Responses {
         end: bool,
         endpoint: &mut Endpoint,
     ) {
+        if let Some(open) = endpoint.state(handle).and_then(|it| it.open.as_mut()) {
+            open.idle_close.on_request();
+        }
         self.with(handle, endpoint, |exchanges, context| {
             if exchanges.must_take_first() {
                 return context.carrier.reset(stream, Code::H3_REQUEST_REJECTED);
@@ -419,10 +429,38 @@ impl Responses {
     /// The client has everything that it asked for.
     fn delivered(&mut self, handle: ConnectionHandle, endpoint: &mut Endpoint) {
         let now = self.now.instant;
-        self.with(handle, endpoint, |exchanges, context| {
+        let is_to_go_back = self.with(handle, endpoint, |exchanges, context| {
             let observer = exchanges.requests.observer();
             observer.arrived(now, || context.carrier.counters());
+            observer.is_to_go_back()
         });
+        if is_to_go_back == Some(true)
+            && let Some(open) = endpoint.state(handle).and_then(|it| it.open.as_mut())
+        {
+            self.idle_closes.add(handle, &mut open.idle_close, now);
+        }
+    }
+
+    /// The time at which a connection may have to be closed because it idles.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.idle_closes.due()
+    }
+
+    /// Tells connections to go, or closes them, that have idled for long enough.
+    fn close_idle(&mut self, now: Instant, endpoint: &mut Endpoint) {
+        while let Some(handle) = self.idle_closes.next(now) {
+            let Some((http3, quic, connection)) = endpoint.connection(handle) else {
+                continue;
+            };
+            let Some(open) = connection.open.as_mut() else {
+                continue;
+            };
+            match self.idle_closes.step(handle, &mut open.idle_close, now) {
+                Step::None => {}
+                Step::GoAway => http3.shutdown(quic),
+                Step::Close => http3.close(quic, Code::H3_NO_ERROR, b""),
+            }
+        }
     }
 }
 

@@ -401,6 +401,14 @@ impl ConnectionObserver {
         Some(decision)
     }
 
+    /// True if the client was told to come back over TCP, and goes on over this connection as long as it lives.
+    pub(crate) fn is_to_go_back(&self) -> bool {
+        let stays = |known: &ClientObservation| known.client.class().keeps_cleared_connection();
+        let is_cleared =
+            |decided: &CachedDecision| matches!(decided.decision.alt_svc, AltSvc::Clear);
+        self.decided.as_ref().is_some_and(is_cleared) && self.known.as_ref().is_some_and(stays)
+    }
+
     /// True if an offer to this client may be kept for the time when the connection idles.
     pub(crate) fn may_tell_later(&self) -> bool {
         let moves =

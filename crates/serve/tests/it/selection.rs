@@ -3,6 +3,7 @@
 use super::gate::frame;
 use crate::common::access_log::Lines;
 use crate::common::{Running, alt_svc, get, h1, h2, h3::H3, read, soon};
+use altway_http3::{CloseReason, Code};
 use altway_serve::{AccessLog, Options};
 use bytes::Bytes;
 use http::Request;
@@ -10,7 +11,7 @@ use http::header::{HOST, USER_AGENT};
 use http_body_util::Empty;
 use std::num::NonZeroUsize;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 
 /// A client of which the embedded surface knows that it takes less over QUIC than loopback carries.
@@ -257,4 +258,44 @@ async fn firefox_has_its_offer_in_a_frame_when_its_page_has_come() {
         alt_svc(&response).is_some_and(|it| it.starts_with("h3=")),
         "its later responses have it, so that it does not run out"
     );
+}
+
+#[test]
+fn the_connection_of_a_firefox_that_is_to_go_back_ends_once_it_idles_and_no_other_does() {
+    let logged = server(|options| options.policy = "h2".parse().unwrap());
+    let ask = |client: &mut H3, agent: &str| {
+        let mut request = Request::new(Bytes::new());
+        *request.uri_mut() = "https://localhost/index.html".parse().unwrap();
+        let agent = agent.try_into().unwrap();
+        request.headers_mut().insert(USER_AGENT, agent);
+        let (_, head, _) = client.ask(request);
+        assert_eq!(head.headers()["alt-svc"], "clear");
+    };
+    let (mut firefox, mut other) = (H3::connect(&logged.server), H3::connect(&logged.server));
+    ask(&mut other, "curl/8.15.0");
+    ask(&mut firefox, FIREFOX);
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(1) {
+        firefox.pump();
+    }
+    ask(&mut firefox, FIREFOX);
+    let idle = Instant::now();
+    let closed = firefox.closed();
+    let lived = idle.elapsed();
+    assert!(
+        lived > Duration::from_millis(2_500),
+        "closed after {lived:?}"
+    );
+    assert!(
+        matches!(
+            closed,
+            CloseReason::Peer {
+                code: Code::H3_NO_ERROR,
+                ..
+            }
+        ),
+        "{closed:?}"
+    );
+    ask(&mut other, "curl/8.15.0");
+    logged.stop();
 }

@@ -1,0 +1,92 @@
+//! Connections that end because they idle, long before the idle time-out.
+//!
+//! A client that is to come back over TCP, and that goes on over a connection over HTTP/3 as long as it lives, is sent a
+//! GOAWAY (RFC 9114 section 5.2) once it has had everything for a while, and the connection is closed a while later: a request that
+//! crosses the GOAWAY is refused, and may be sent again elsewhere.
+
+use altway_http3::ConnectionHandle;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// Time without a request until the GOAWAY, and from there to the close: what loads a page asks again sooner.
+const PAUSE: Duration = Duration::from_millis(1_500);
+
+/// State of a connection.
+#[derive(Debug, Default)]
+pub(super) struct IdleClose {
+    /// The time since which the client has had everything; `None` while a request is in progress, and as long as the
+    /// connection need not end.
+    since: Option<Instant>,
+    is_queued: bool,
+    has_goaway: bool,
+}
+
+impl IdleClose {
+    /// A request has come.
+    pub(super) fn on_request(&mut self) {
+        self.since = None;
+    }
+}
+
+/// What is to be done with a connection.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Nothing, as it was in use, or not yet.
+    None,
+    /// It is sent a GOAWAY.
+    GoAway,
+    /// It is closed.
+    Close,
+}
+
+/// The connections that idle, about in the order of time. A connection is in it once at most.
+#[derive(Debug, Default)]
+pub(super) struct IdleCloses(VecDeque<(Instant, ConnectionHandle)>);
+
+impl IdleCloses {
+    /// The connection idles from `now` on, and is to end if it goes on to.
+    pub(super) fn add(&mut self, handle: ConnectionHandle, state: &mut IdleClose, now: Instant) {
+        state.since = Some(now);
+        self.queue(handle, state, now + PAUSE);
+    }
+
+    fn queue(&mut self, handle: ConnectionHandle, state: &mut IdleClose, due: Instant) {
+        if !std::mem::replace(&mut state.is_queued, true) {
+            self.0.push_back((due, handle));
+        }
+    }
+
+    /// The time at which the next step is due.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.0.front().map(|(due, _)| *due)
+    }
+
+    /// The next connection that is due, if it is still the same: it has to [step](Self::step).
+    pub(super) fn next(&mut self, now: Instant) -> Option<ConnectionHandle> {
+        let (_, handle) = self.0.pop_front_if(|(due, _)| *due <= now)?;
+        Some(handle)
+    }
+
+    /// The step of a connection that was due.
+    pub(super) fn step(
+        &mut self,
+        handle: ConnectionHandle,
+        state: &mut IdleClose,
+        now: Instant,
+    ) -> Step {
+        // A handle that went and came again was not queued.
+        let was_queued = std::mem::take(&mut state.is_queued);
+        let Some(since) = state.since.filter(|_| was_queued) else {
+            return Step::None;
+        };
+        if since + PAUSE > now {
+            self.queue(handle, state, since + PAUSE);
+            Step::None
+        } else if std::mem::replace(&mut state.has_goaway, true) {
+            Step::Close
+        } else {
+            self.queue(handle, state, now + PAUSE);
+            Step::GoAway
+        }
+    }
+}
