@@ -1,10 +1,11 @@
 //! A congestion controller that counts: wraps another one and keeps what quinn-proto does not tell, how much
-//! was acknowledged, and when.
+//! was acknowledged, and when. It has no limit for the end of its connection.
 //!
 //! quinn-proto builds one controller per path, so that the count starts anew when a peer moves.
 
 use std::any::Any;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use quinn_proto::RttEstimator;
@@ -47,18 +48,32 @@ impl ControllerFactory for MeteredControllerFactory {
         Box::new(MeteredController {
             inner,
             acked: Acked::default(),
+            is_unlimited: Arc::default(),
         })
     }
 }
 
-/// Returns the acknowledged bytes of the path of this controller, which is one of ours. A copy of it is taken apart, since
-/// quinn-proto shows controllers by a trait that can't be cast down in place; meant for now and then.
+/// Returns the acknowledged bytes of the path of this controller, which is one of ours. Meant for now and then.
 pub(crate) fn acked(controller: &dyn Controller) -> Acked {
-    let copy = controller
-        .clone_box()
-        .into_any()
-        .downcast::<MeteredController>();
-    copy.map_or_else(|_| Acked::default(), |meter| meter.acked)
+    copy(controller).map_or_else(Acked::default, |meter| meter.acked)
+}
+
+/// Lifts congestion control, and quinn-proto's pacing with it, from what this controller's connection sends from now on,
+/// which is its end.
+///
+/// A packet with CONNECTION_CLOSE counts as in flight no more than one with ACK alone (RFC 9002 section 2), so that no
+/// window holds it back (section 7). quinn-proto holds it back if there was stream data to send, and a closed
+/// connection takes no acknowledgement that would open the window.
+pub(crate) fn lift_limits(controller: &dyn Controller) {
+    if let Some(meter) = copy(controller) {
+        // A connection and its controllers are used by one thread at a time.
+        meter.is_unlimited.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A copy of a controller of ours: quinn-proto shows controllers by a trait that can't be cast down in place.
+fn copy(controller: &dyn Controller) -> Option<Box<MeteredController>> {
+    controller.clone_box().into_any().downcast().ok()
 }
 
 /// Bytes of ack-eliciting packets that were acknowledged, and their progress since there was nothing left to send.
@@ -108,6 +123,8 @@ impl Acked {
 struct MeteredController {
     inner: Box<dyn Controller>,
     acked: Acked,
+    /// True once the connection is closed; common to all copies.
+    is_unlimited: Arc<AtomicBool>,
 }
 
 impl Controller for MeteredController {
@@ -159,7 +176,12 @@ impl Controller for MeteredController {
     /// is less than this; RFC 9002 section 7 only forbids to exceed the window. It matters where
     /// windows are small: of the smallest, two packets, the engine would use one, and no second packet
     /// would tell of its loss.
+    ///
+    /// There is none for the end of a connection. quinn-proto does not pace under a window beyond `u32`.
     fn window(&self) -> u64 {
+        if self.is_unlimited.load(Ordering::Relaxed) {
+            return u64::MAX;
+        }
         self.inner.window().saturating_add(1)
     }
 
@@ -171,6 +193,7 @@ impl Controller for MeteredController {
         Box::new(MeteredController {
             inner: self.inner.clone_box(),
             acked: self.acked,
+            is_unlimited: Arc::clone(&self.is_unlimited),
         })
     }
 

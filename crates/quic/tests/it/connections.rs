@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use altway_quic::{
-    ClientConfig, CloseReason, ConnectionHandle, Direction, Error, Role, ServerConfig,
+    ClientConfig, CloseReason, Congestion, ConnectionHandle, Direction, Error, Role, ServerConfig,
 };
 
 use crate::engine::{Endpoint, QuicConnection, QuicEndpoint};
-use crate::pair::{Pair, SERVER, delay, pattern};
+use crate::pair::{End, Pair, SERVER, delay, pattern};
 use crate::tls;
 
 const BRIEF: Duration = Duration::from_millis(100);
@@ -67,6 +67,62 @@ fn a_close_is_not_answered_and_forgotten_after_a_while() {
     assert_eq!(held(&pair), 1, "what is late is still known");
     pair.run_for(Duration::from_secs(10));
     assert_eq!((pair.server.flight.len(), held(&pair)), (sent, 0));
+}
+
+/// The end with this role, and its peer.
+fn ends(pair: &mut Pair, role: Role) -> [&mut End; 2] {
+    let Pair { client, server, .. } = pair;
+    match role {
+        Role::Client => [client, server],
+        Role::Server => [server, client],
+    }
+}
+
+#[test]
+fn a_close_waits_for_no_window() {
+    for congestion in [Congestion::Cubic, Congestion::NewReno, Congestion::Bbr] {
+        for role in [Role::Server, Role::Client] {
+            let pair = Pair::with(delay(1), |client, server| {
+                client.transport.congestion = congestion;
+                server.transport.congestion = congestion;
+            });
+            let mut pair = pair.connected();
+            pair.black_hole = true;
+            let [end, _] = ends(&mut pair, role);
+            let stream = end.open(Direction::Unidirectional);
+            end.send(stream, pattern(4 << 20));
+            pair.run_for(BRIEF);
+            pair.black_hole = false;
+            let [end, _] = ends(&mut pair, role);
+            let sent = end.flight.len();
+            end.quic().close(7, b"over");
+            pair.run_for(Duration::from_millis(2));
+            let [end, peer] = ends(&mut pair, role);
+            let (code, reason) = (7, "over".to_owned());
+            let expected = Some(CloseReason::Peer { code, reason });
+            assert_eq!(peer.closed, expected, "{congestion:?}, {role:?}");
+            assert_eq!(end.flight.len(), sent + 1, "{congestion:?}, {role:?}");
+        }
+    }
+}
+
+#[test]
+fn a_close_is_not_paced() {
+    for congestion in [Congestion::Cubic, Congestion::NewReno, Congestion::Bbr] {
+        let pair = Pair::with(delay(50), |_, it| it.transport.congestion = congestion);
+        let mut pair = pair.connected();
+        for _ in 0..2 {
+            let stream = pair.server.open(Direction::Unidirectional);
+            pair.server.send(stream, pattern(1 << 20));
+            assert!(pair.run_until(|pair| pair.server.finished.contains(&stream)));
+        }
+        let stream = pair.server.open(Direction::Unidirectional);
+        pair.server.send(stream, pattern(1 << 20));
+        pair.run_for(Duration::ZERO);
+        pair.server.quic().close(7, b"over");
+        pair.run_for(Duration::from_millis(50));
+        assert!(pair.client.closed.is_some(), "{congestion:?}");
+    }
 }
 
 #[test]

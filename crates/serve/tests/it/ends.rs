@@ -1,6 +1,7 @@
 //! Ends of connections and of the server: graceful stop, its limit, and time-outs.
 
 use crate::common::{Running, get, h1, h2, h3::H3, large, read, soon};
+use altway_http3::{CloseReason, Code};
 use std::time::{Duration, Instant};
 use tokio::io::AsyncReadExt;
 use tokio::task::spawn_blocking;
@@ -95,6 +96,25 @@ async fn a_stop_waits_no_longer_than_its_grace() {
         "{waited:?}"
     );
     drop(unread);
+}
+
+#[test]
+fn a_stop_tells_a_client_whose_response_is_cut_off_that_it_is_over() {
+    let server = Running::tls(|options| options.shutdown_grace = Duration::from_millis(300));
+    let mut client = H3::connect(&server);
+    let stream = client.send("/large");
+    client.head(stream);
+    server.ask_to_stop();
+    let stopped = std::thread::spawn(|| server.join());
+    // It acknowledges nothing meanwhile, so that the server's window is full.
+    client.hold_until(|| stopped.is_finished());
+    stopped.join().unwrap().unwrap();
+    let reason = client.closed();
+    let code = Code::H3_NO_ERROR;
+    assert!(
+        matches!(&reason, CloseReason::Peer { code: it, .. } if *it == code),
+        "{reason}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::{Connection, in_varint};
+use crate::engine::meter;
 
 /// Bytes that one send call carries at most: the largest UDP payload over IPv4.
 const MAX_BATCH: usize = 65_507;
@@ -20,6 +21,9 @@ impl Connection {
         }
         if let Some((code, reason)) = self.closing.take() {
             self.engine.close(now, in_varint(code), reason);
+        }
+        if self.engine.is_closed() {
+            meter::lift_limits(self.engine.congestion_state());
         }
         let fitting = MAX_BATCH / usize::from(self.engine.current_mtu());
         let max_segments = max_segments.min(fitting.max(1));

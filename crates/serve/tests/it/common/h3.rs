@@ -417,6 +417,36 @@ impl H3 {
         }
     }
 
+    /// Takes what comes from the socket, so that the kernel drops nothing, and hands it to the engine once `done`: nothing
+    /// is acknowledged meanwhile.
+    pub(crate) fn hold_until(&mut self, done: impl Fn() -> bool) {
+        let wait = Some(Duration::from_millis(20));
+        self.socket.set_read_timeout(wait).unwrap();
+        let (mut held, mut buffer) = (Vec::new(), [0; 65_535]);
+        loop {
+            let is_last = done();
+            while let Ok((size, remote)) = self.socket.recv_from(&mut buffer) {
+                held.push((remote, buffer[..size].to_vec()));
+            }
+            if is_last {
+                break;
+            }
+        }
+        for (remote, payload) in held {
+            self.handle(remote, &payload);
+        }
+    }
+
+    fn handle(&mut self, remote: SocketAddr, payload: &[u8]) {
+        let datagram = Datagram {
+            remote,
+            local_ip: None,
+            ecn: None,
+            payload,
+        };
+        self.endpoint.handle_datagram(Instant::now(), datagram);
+    }
+
     fn receive(&mut self) {
         let now = Instant::now();
         let due = self.endpoint.poll_timeout();
@@ -427,13 +457,7 @@ impl H3 {
         self.socket.set_read_timeout(Some(wait)).unwrap();
         let mut buffer = [0; 65_535];
         if let Ok((size, remote)) = self.socket.recv_from(&mut buffer) {
-            let datagram = Datagram {
-                remote,
-                local_ip: None,
-                ecn: None,
-                payload: &buffer[..size],
-            };
-            self.endpoint.handle_datagram(Instant::now(), datagram);
+            self.handle(remote, &buffer[..size]);
         }
         if due.is_some_and(|due| due <= Instant::now()) {
             self.endpoint.handle_timeout(Instant::now());
