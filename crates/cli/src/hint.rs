@@ -228,6 +228,12 @@ fn of_serve(error: &ServeError) -> Option<String> {
         ServeError::PortInUse { .. } | ServeError::NoFreePort => {
             "choose another port with `--port`, or 0 for any that is free"
         }
+        // Of the system's own refusals the system's hint is said.
+        ServeError::State { source, .. }
+            if source.kind() == io::ErrorKind::PermissionDenied && source.get_ref().is_some() =>
+        {
+            "take away what another user has put there, or name a folder that is root's, or that of `user`"
+        }
         ServeError::Congestion { .. } => "run `altway doctor` to see which ones there are",
         ServeError::TakeoverNotSocket { .. } | ServeError::TakeoverListen { .. } => {
             "give a path, for instance /run/altway/takeover, in a folder of this user's that is there"

@@ -183,6 +183,7 @@ mod log_writer;
 mod metrics;
 mod ocsp;
 mod options;
+mod path_walk;
 mod random;
 mod reload;
 mod request;

@@ -1,22 +1,14 @@
 //! The opening of files that a server appends to, as root, before it goes on as another user.
 
-use rustix::fs::{
-    CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fstat, fstatfs, openat, readlinkat,
-};
-use rustix::io::Errno;
+use crate::path_walk::{PathWalk, Trust, refused};
+use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
 use rustix::process::geteuid;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Component, Path, PathBuf};
-
-/// The most symbolic links on the way to a file, as of the kernel (path_resolution(7)).
-const MAX_LINKS: u32 = 40;
-
-const ROOT: u32 = 0;
+use std::path::Path;
 
 /// Opens a file to append to. A missing file is made, readable by its owner only (mode 600).
 ///
@@ -27,7 +19,7 @@ const ROOT: u32 = 0;
 /// The file can't be made or opened, or a link leads to it that root does not follow.
 pub fn open_log(path: &Path) -> io::Result<File> {
     if geteuid().is_root() {
-        return Walk::new(path)?.open();
+        return open_as_root(path);
     }
     File::options()
         .create(true)
@@ -36,96 +28,20 @@ pub fn open_log(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// The way to a file, each folder on it held open: what is put in its place meanwhile is not looked at.
-struct Walk {
-    folder: OwnedFd,
-    /// The rest of the way.
-    path: PathBuf,
-    links: u32,
-}
-
-impl Walk {
-    fn new(path: &Path) -> io::Result<Self> {
-        Ok(Self {
-            folder: open_folder(CWD, ".".as_ref(), OFlags::NOFOLLOW)?,
-            path: path.to_owned(),
-            links: 0,
-        })
+fn open_as_root(path: &Path) -> io::Result<File> {
+    let found = PathWalk::new(path, Trust::Root)?.open(open_file)?;
+    let (stat, folder) = (fstat(&found.file)?, fstat(&found.folder)?);
+    let is_plain = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    if is_plain && stat.st_nlink > 1 && folder.st_uid != 0 {
+        let what = format!("has a second name, in a folder of user {}", folder.st_uid);
+        return Err(refused(&found.name, &what));
     }
-
-    fn open(mut self) -> io::Result<File> {
-        loop {
-            let path = std::mem::take(&mut self.path);
-            let mut names = path.components();
-            let first = names.next().ok_or(Errno::NOENT)?;
-            let (name, rest) = (first.as_os_str(), names.as_path());
-            let is_last = rest.as_os_str().is_empty() && first != Component::RootDir;
-            let open = if is_last { open_file } else { open_folder };
-            let opened = match open(self.folder.as_fd(), name, OFlags::NOFOLLOW) {
-                Err(Errno::LOOP | Errno::NOTDIR) => match self.target(name)? {
-                    Some(target) => {
-                        self.path = target.join(rest);
-                        continue;
-                    }
-                    None => open(self.folder.as_fd(), name, OFlags::empty())?,
-                },
-                opened => opened?,
-            };
-            if is_last {
-                self.check(&opened, name)?;
-                return Ok(File::from(opened));
-            }
-            self.folder = opened;
-            self.path = rest.to_owned();
-        }
-    }
-
-    /// The target of a link of root's; `None`: the kernel alone knows it, as of `/proc/self/fd/1`.
-    fn target(&mut self, name: &OsStr) -> io::Result<Option<PathBuf>> {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let link = openat(&self.folder, name, flags, Mode::empty())?;
-        let stat = fstat(&link)?;
-        self.links += 1;
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Symlink if self.links > MAX_LINKS => return Err(Errno::LOOP.into()),
-            FileType::Symlink => {}
-            _ => return Err(Errno::NOTDIR.into()),
-        }
-        if stat.st_uid != ROOT {
-            return Err(refused(name, "is a link of", &stat));
-        }
-        if fstatfs(&link)?.f_type == PROC_SUPER_MAGIC {
-            return Ok(None);
-        }
-        // Of the link that was looked at, and not of one that has its name by now.
-        let target = readlinkat(&link, "", Vec::new())?;
-        Ok(Some(OsStr::from_bytes(target.as_bytes()).into()))
-    }
-
-    fn check(&self, file: &OwnedFd, name: &OsStr) -> io::Result<()> {
-        let (stat, folder) = (fstat(file)?, fstat(&self.folder)?);
-        let is_plain = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-        match is_plain && stat.st_nlink > 1 && folder.st_uid != ROOT {
-            true => Err(refused(name, "has a second name, in a folder of", &folder)),
-            false => Ok(()),
-        }
-    }
-}
-
-fn refused(name: &OsStr, what: &str, of: &Stat) -> io::Error {
-    let (name, user) = (Path::new(name).display(), of.st_uid);
-    let text = format!("`{name}` {what} user {user}, which root does not follow");
-    io::Error::new(io::ErrorKind::PermissionDenied, text)
+    Ok(File::from(found.file))
 }
 
 fn open_file(folder: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let flags = flags | OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
     openat(folder, name, flags, Mode::RUSR | Mode::WUSR)
-}
-
-fn open_folder(folder: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    let flags = flags | OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    openat(folder, name, flags, Mode::empty())
 }
 
 #[cfg(test)]

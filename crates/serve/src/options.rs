@@ -77,6 +77,10 @@ pub struct Options {
     /// if missing, for its owner only, and written every minute and at the end. Default: none; what was learnt is
     /// lost when the process ends.
     pub state: Option<PathBuf>,
+    /// User that the process becomes after the server is bound, where root starts it. Root takes `state` and the files in it
+    /// only where they are root's or this user's, and follows links to them only of root, or of this user to what is
+    /// this user's. Default `None`: whoever has the folder is taken for that user. Other users are not concerned.
+    pub user: Option<u32>,
     /// Congestion control of TCP and QUIC. Default `None`: the system's for TCP (`net.ipv4.tcp_congestion_control`),
     /// and for QUIC the same if it is one of [`Congestion`], else CUBIC.
     /// [`Server::congestion`](crate::Server::congestion) returns both.
@@ -185,6 +189,7 @@ impl Options {
             model: None,
             hosts: None,
             state: None,
+            user: None,
             congestion: None,
             quic_congestion: None,
             initial_window: 10,

@@ -54,7 +54,8 @@ impl Selection {
             path: folder.map(Path::to_owned).unwrap_or_default(),
             source,
         };
-        let state = folder.map(StateFolder::open).transpose().map_err(fault)?;
+        let state = folder.map(|path| StateFolder::open(path, options.user));
+        let state = state.transpose().map_err(fault)?;
         let secret = match &state {
             Some(state) => state.secret(),
             None => random_secret()?,

@@ -184,6 +184,7 @@ pub(super) fn run_plan(
     let acme = acme::open(plan)?;
     let demand = acme.as_ref().map(acme::Acme::demand);
     let mut options = setup::options(plan, site, spelling, (demand, &mut stamps), printer)?;
+    options.user = account.as_ref().map(Account::uid);
     options.passed = passed::sockets(&plan.config().listen)?;
     let watchdog = notify::watchdog();
     options.heartbeat = watchdog.map(notify::heartbeat);

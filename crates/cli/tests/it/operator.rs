@@ -6,7 +6,7 @@ use rustix::process::{Signal, geteuid};
 use std::fs::{self, File, Permissions};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -151,6 +151,35 @@ fn root_is_given_up_once_the_ports_are_bound_and_the_keys_read() {
     fetch(&dir, &next, "/a");
     assert_eq!(server.wait(), Some(0));
     assert_eq!(next.terminate(), Some(0));
+}
+
+#[test]
+fn root_reads_nothing_in_the_state_folder_that_a_link_of_another_leads_to() {
+    if !geteuid().is_root() {
+        return skipped("only root can become another user");
+    }
+    let dir = Dir::new();
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+    dir.file("site/a", "a");
+    dir.file("secret", "of root's alone");
+    fs::create_dir(dir.path().join("kept")).unwrap();
+    chown(dir.path().join("kept"), Some(NOBODY), None).unwrap();
+    symlink("kept", dir.path().join("state")).unwrap();
+    let keys = format!("user = \"{NOBODY}\"\nstate = \"state\"");
+    dir.file("altway.toml", config(&keys, ANY_PORT, "site"));
+    let server = serve(&dir);
+    assert_eq!(server.terminate(), Some(0));
+    assert!(dir.path().join("kept/paths.key").exists());
+    let snapshot = dir.path().join("kept/paths.state");
+    let _ = fs::remove_file(&snapshot);
+    symlink("../secret", &snapshot).unwrap();
+    lchown(&snapshot, Some(NOBODY), None).unwrap();
+    let error = refusal(&mut dir.altway(["serve", "--config", "altway.toml"]));
+    let expected = format!("`secret` is not of user {NOBODY}, by whose link it is reached");
+    assert!(
+        error.contains(&expected) && error.contains("hint: take away what another user"),
+        "{error}"
+    );
 }
 
 #[test]

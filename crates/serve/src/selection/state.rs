@@ -4,14 +4,14 @@
 //! owner's alone (mode 600). A snapshot that is damaged, or of another key or version, is put aside as
 //! `paths.damaged`, and everything is learnt anew.
 
+mod folder;
+
 use altway_select::{
     Client, ClientClass, Config, Congestion, ModelKind, Secret, Selector, snapshot_congestion,
 };
-use rustix::fs::{Mode, OFlags};
-use std::fs::{self, DirBuilder, File};
-use std::io::{self, Read, Write};
+use folder::{Content, OpenFolder};
+use std::io;
 use std::net::IpAddr;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -32,6 +32,8 @@ const NEW: &str = "paths.new";
 #[derive(Debug)]
 pub(crate) struct StateFolder {
     path: PathBuf,
+    /// The user beside root of whom root takes it.
+    user: Option<u32>,
     secret: Secret,
     /// True once another process writes to it.
     closed: AtomicBool,
@@ -39,25 +41,26 @@ pub(crate) struct StateFolder {
 }
 
 impl StateFolder {
-    /// Opens the folder, which is made if it is not there, and its key, likewise.
+    /// Opens the folder, which is made if it is not there, and its key, likewise. `user`: see
+    /// [`Options::user`](crate::Options::user).
     ///
     /// # Errors
-    /// The folder or the key can't be made or read, or what stands in the key's place is none.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        DirBuilder::new().recursive(true).mode(0o700).create(path)?;
-        let key = path.join(KEY);
-        let secret = match read_key(path)? {
+    /// The folder or the key can't be made or read, what stands in the key's place is none, or root does not take it.
+    pub(crate) fn open(path: &Path, user: Option<u32>) -> io::Result<Self> {
+        let folder = OpenFolder::make(path, user)?;
+        let secret = match read_key(&folder)? {
             Some(secret) => secret,
             None => {
                 let random = crate::random::random().map_err(io::Error::other)?;
                 let mut bytes = [0; 16];
                 bytes.copy_from_slice(&random[..16]);
-                write(&path.join(NEW), &key, &bytes)?;
+                folder.write(NEW, KEY, &bytes)?;
                 Secret::new(bytes)
             }
         };
         Ok(Self {
             path: path.to_owned(),
+            user,
             secret,
             closed: AtomicBool::new(false),
             writing: Mutex::default(),
@@ -71,16 +74,18 @@ impl StateFolder {
     /// The latest snapshot, if there is one.
     ///
     /// # Errors
-    /// The file can't be read.
+    /// The file can't be read, or root does not take it.
     pub(crate) fn kept(&self) -> io::Result<Option<Vec<u8>>> {
-        read(&self.path.join(SNAPSHOT), MAX_SNAPSHOT)
+        let kept = self.place()?.read(SNAPSHOT, MAX_SNAPSHOT)?;
+        Ok(kept.map(|it| it.bytes))
     }
 
     /// Puts a snapshot aside that is none.
     pub(crate) fn put_aside(&self, reason: &(dyn std::error::Error + 'static)) {
-        let (from, to) = (self.path.join(SNAPSHOT), self.path.join(DAMAGED));
+        let to = self.path.join(DAMAGED);
         let path = to.display();
-        match fs::rename(from, &to) {
+        let renamed = self.place().and_then(|it| it.rename(SNAPSHOT, DAMAGED));
+        match renamed {
             Ok(()) => {
                 tracing::warn!(reason, %path, "what was known of clients can't be read: put aside");
             }
@@ -94,15 +99,22 @@ impl StateFolder {
         if self.closed.load(Ordering::Relaxed) {
             return;
         }
-        let (new, to) = (self.path.join(NEW), self.path.join(SNAPSHOT));
-        if let Err(error) = write(&new, &to, snapshot) {
-            tracing::warn!(%error, path = %to.display(), "what is known of clients can't be kept");
+        let place = self.place();
+        let written = place.and_then(|it| it.write(NEW, SNAPSHOT, snapshot));
+        if let Err(error) = written {
+            let path = self.path.join(SNAPSHOT);
+            tracing::warn!(%error, path = %path.display(), "what is known of clients can't be kept");
         }
     }
 
     /// Stops writing (`true`), or resumes it.
     pub(crate) fn close(&self, closed: bool) {
         self.closed.store(closed, Ordering::Relaxed);
+    }
+
+    /// The folder that has its path now.
+    fn place(&self) -> io::Result<OpenFolder> {
+        OpenFolder::open(&self.path, self.user)
     }
 }
 
@@ -120,6 +132,9 @@ impl KeptPaths {
     /// embedded surface is used in its place. The congestion control of TCP and of QUIC is the server's, unless
     /// another one is `supposed`.
     ///
+    /// Of another user's folder root takes what is root's or that user's alone, and follows no link to it that is not root's
+    /// or that user's to what is the user's.
+    ///
     /// # Errors
     /// The folder can't be read, or there is no snapshot in it that can be used.
     pub fn read(
@@ -129,9 +144,10 @@ impl KeptPaths {
     ) -> io::Result<Self> {
         let missing =
             || io::Error::new(io::ErrorKind::NotFound, "no server has kept anything in it");
-        let secret = read_key(folder)?.ok_or_else(missing)?;
-        let path = folder.join(SNAPSHOT);
-        let bytes = read(&path, MAX_SNAPSHOT)?.ok_or_else(missing)?;
+        let folder = OpenFolder::open(folder, None)?;
+        let secret = read_key(&folder)?.ok_or_else(missing)?;
+        let snapshot = folder.read(SNAPSHOT, MAX_SNAPSHOT)?;
+        let Content { bytes, written } = snapshot.ok_or_else(missing)?;
         let [tcp, quic] = snapshot_congestion(&bytes).unwrap_or_default();
         let mut config = Config::new(secret, policy);
         config.congestion = [supposed[0].unwrap_or(tcp), supposed[1].unwrap_or(quic)];
@@ -141,7 +157,7 @@ impl KeptPaths {
         Ok(Self {
             selector,
             secret,
-            written: fs::metadata(path)?.modified()?,
+            written,
         })
     }
 
@@ -151,10 +167,9 @@ impl KeptPaths {
     /// # Errors
     /// The snapshot can't be removed.
     pub fn forget(folder: &Path) -> io::Result<bool> {
-        match fs::remove_file(folder.join(SNAPSHOT)) {
-            Ok(()) => Ok(true),
+        match OpenFolder::open(folder, None) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
+            opened => opened?.remove(SNAPSHOT),
         }
     }
 
@@ -178,58 +193,32 @@ impl KeptPaths {
 }
 
 /// The folder's key; `None` where there is none.
-fn read_key(folder: &Path) -> io::Result<Option<Secret>> {
-    let key = folder.join(KEY);
-    let Some(bytes) = read(&key, 17)? else {
+fn read_key(folder: &OpenFolder) -> io::Result<Option<Secret>> {
+    let Some(key) = folder.read(KEY, 17)? else {
         return Ok(None);
     };
-    let bytes = <[u8; 16]>::try_from(bytes).map_err(|_| {
-        let text = format!("`{}` is no key of 16 bytes", key.display());
+    let bytes = <[u8; 16]>::try_from(key.bytes).map_err(|_| {
+        let text = format!("`{KEY}` is no key of 16 bytes");
         io::Error::new(io::ErrorKind::InvalidData, text)
     })?;
     Ok(Some(Secret::new(bytes)))
 }
 
-/// `None` where there is no file.
-fn read(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let mut bytes = Vec::new();
-    file.take(limit).read_to_end(&mut bytes)?;
-    Ok(Some(bytes))
-}
-
-/// Writes `new`, and gives it the name `path` once it is on the disk. What has that name before is no file of this
-/// process: root may be who writes, and the folder another user's, who gave it the name of a link or of root's file.
-fn write(new: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    match fs::remove_file(new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    let mut file = File::from(rustix::fs::open(new, flags, Mode::RUSR | Mode::WUSR)?);
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(new, path)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn the_key_stays_and_the_latest_snapshot_is_kept_for_the_owner_alone() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a/b");
-        let folder = StateFolder::open(&path).unwrap();
+        let folder = StateFolder::open(&path, None).unwrap();
         assert_eq!(folder.kept().unwrap(), None);
         folder.save(b"one");
         folder.save(b"two");
-        let again = StateFolder::open(&path).unwrap();
+        let again = StateFolder::open(&path, None).unwrap();
         assert!(folder.secret() == again.secret());
         assert_eq!(again.kept().unwrap().as_deref(), Some(&b"two"[..]));
         for (name, mode) in [("", 0o700), (KEY, 0o600), (SNAPSHOT, 0o600)] {
@@ -244,7 +233,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (victim, new) = (dir.path().join("victim"), dir.path().join(NEW));
         fs::write(&victim, "precious").unwrap();
-        let folder = StateFolder::open(dir.path()).unwrap();
+        let folder = StateFolder::open(dir.path(), None).unwrap();
         fs::hard_link(&victim, &new).unwrap();
         folder.save(b"one");
         std::os::unix::fs::symlink(&victim, &new).unwrap();
@@ -256,7 +245,7 @@ mod tests {
     #[test]
     fn a_folder_that_another_process_has_is_left_alone() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = StateFolder::open(dir.path()).unwrap();
+        let folder = StateFolder::open(dir.path(), None).unwrap();
         folder.close(true);
         folder.save(b"one");
         assert_eq!(folder.kept().unwrap(), None);
@@ -268,13 +257,13 @@ mod tests {
     #[test]
     fn what_is_no_key_is_an_error_and_a_bad_snapshot_is_put_aside() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = StateFolder::open(dir.path()).unwrap();
+        let folder = StateFolder::open(dir.path(), None).unwrap();
         folder.save(b"nonsense");
         folder.put_aside(&io::Error::other("no snapshot"));
         assert_eq!(folder.kept().unwrap(), None);
         assert_eq!(fs::read(dir.path().join(DAMAGED)).unwrap(), b"nonsense");
         fs::write(dir.path().join(KEY), b"short").unwrap();
-        let error = StateFolder::open(dir.path()).unwrap_err();
+        let error = StateFolder::open(dir.path(), None).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);
     }
 }

@@ -112,6 +112,11 @@ impl Account {
         })
     }
 
+    /// The number of the user.
+    pub(super) fn uid(&self) -> u32 {
+        self.uid.as_raw()
+    }
+
     /// Hands files and folders that the server writes to over to the account, where they are root's: the process has
     /// just made them, or was run as root before.
     pub(super) fn adopt(&self, places: &Places) {
