@@ -241,9 +241,7 @@ fn of_serve(error: &ServeError) -> Option<String> {
         ServeError::TakeoverConnect { .. } | ServeError::TakeoverOfAnother { .. } => {
             "run as the same user as the server that is to be replaced"
         }
-        ServeError::TakeoverDiffers { .. } => {
-            "use its --bind, --port, --threads, --spread, --server-id and --h2c, or stop it first"
-        }
+        ServeError::TakeoverDiffers { .. } => "use its --bind, --port and --h2c, or stop it first",
         ServeError::TakeoverRefused { .. } => "try again in a while, or stop it first",
         ServeError::TakeoverBroken { .. } => {
             "try again; if another takeover was under way, it has won"

@@ -114,7 +114,8 @@ pub use altway_quic::{
     self as quic, AckProgress, Admission, Congestion, ConnectionHandle, ConnectionIds, Datagram,
     Ecn, EndpointStatistics, Generation, HandshakeCounts, HeldShare, PathStatistics, PeerIdentity,
     Qlog, QlogWriter, QuicConnection, QuicEndpoint, ResetKey, Retry, ServerId, StreamId, Tokens,
-    Transmit, Transport, UnknownCongestion, Version, WorkerId, worker_of, worker_perhaps_of,
+    Transmit, Transport, UnknownCongestion, Version, WorkerId, names_server, worker_of,
+    worker_perhaps_of,
 };
 pub use code::Code;
 pub use config::{ClientConfig, Limits, ServerConfig};

@@ -154,6 +154,17 @@ pub fn worker_perhaps_of(datagram: &[u8], server: ServerId) -> Option<WorkerId> 
     }
 }
 
+/// Returns true if the connection ID that a datagram's first packet goes to begins with the bytes of `server`.
+#[must_use]
+pub fn names_server(datagram: &[u8], server: ServerId) -> bool {
+    let is_long = datagram
+        .first()
+        .is_some_and(|first| first & LONG_HEADER != 0);
+    let id_at = if is_long { LONG_ID_AT } else { SHORT_ID_AT };
+    let id = datagram.get(id_at..);
+    id.is_some_and(|id| id.starts_with(server.as_bytes()))
+}
+
 fn named_in_long_header(datagram: &[u8], server: ServerId) -> Option<WorkerId> {
     let length = datagram.get(LONG_LENGTH_AT).copied().map(usize::from);
     (length == Some(CONNECTION_ID_BYTES)).then(|| named_at(LONG_ID_AT, datagram, server))?
@@ -284,6 +295,26 @@ mod tests {
         assert!(!is_valid(ids(&[8], worker(2, 1))));
         assert!(!is_valid(ids(&[8], worker(3, 1))));
         assert!(is_valid(ids(&[7], worker(3, 0))), "its process has ended");
+    }
+
+    #[test]
+    fn packets_name_the_server_that_their_id_begins_with() {
+        let id = generator(ids(&[7, 8], worker(0, 1)), 1).generate();
+        for packet in [packet(0x40, &id), packet(0xe0, &id), packet(0xc0, &id)] {
+            for (server, expected) in [
+                (&[][..], true),
+                (&[7], true),
+                (&[7, 8], true),
+                (&[8], false),
+            ] {
+                let server = ServerId::new(server).unwrap();
+                assert_eq!(names_server(&packet, server), expected, "{packet:x?}");
+            }
+        }
+        let seven = ServerId::new(&[7]).unwrap();
+        for short in [&[][..], &[0x40], &[0xc0, 0, 0, 0, 1, 8]] {
+            assert!(!names_server(short, seven), "{short:x?}");
+        }
     }
 
     #[test]

@@ -106,7 +106,8 @@ pub use admission::Admission;
 pub use config::{ClientConfig, Congestion, Limits, ServerConfig, Transport, UnknownCongestion};
 pub use connection::QuicConnection;
 pub use connection_ids::{
-    CONNECTION_ID_BYTES, ConnectionIds, ResetKey, ServerId, worker_of, worker_perhaps_of,
+    CONNECTION_ID_BYTES, ConnectionIds, ResetKey, ServerId, names_server, worker_of,
+    worker_perhaps_of,
 };
 pub use datagram::{Datagram, Ecn, Transmit};
 pub use endpoint::QuicEndpoint;

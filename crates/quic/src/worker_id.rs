@@ -97,7 +97,9 @@ impl WorkerId {
         self.number.into()
     }
 
-    pub(crate) fn to_bytes(self) -> [u8; 2] {
+    /// The two bytes that stand for it in a connection ID, behind those of the server.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 2] {
         (u16::from(self.generation.0) << WORKER_BITS | self.number).to_be_bytes()
     }
 

@@ -5,9 +5,10 @@ mod dispatcher;
 
 use crate::throttle::Throttle;
 pub(crate) use dispatcher::Dispatcher;
-use std::future::pending;
+use std::future::{pending, poll_fn};
 use std::io;
 use std::net::SocketAddr;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -26,8 +27,8 @@ pub(crate) type Accepted = (std::net::TcpStream, SocketAddr);
 /// panic.
 #[derive(Debug)]
 pub(crate) enum Accepting {
-    /// The worker accepts by itself; `None` once it has closed the listener.
-    Own(Option<std::net::TcpListener>),
+    /// The worker accepts by itself, usually from one listener; none once it has closed them.
+    Own(Vec<std::net::TcpListener>),
     /// A dispatcher hands connections to the worker through a bounded queue.
     FromDispatcher(mpsc::Receiver<Accepted>),
 }
@@ -44,9 +45,11 @@ pub(crate) struct Arrivals<'a> {
 #[derive(Debug)]
 enum Source<'a> {
     Own {
-        listener: TcpListener,
-        /// The same socket, which is closed with it.
-        kept: &'a mut Option<std::net::TcpListener>,
+        listeners: Vec<TcpListener>,
+        /// The same sockets, which are closed with them.
+        kept: &'a mut Vec<std::net::TcpListener>,
+        /// The place of the listener that is asked first.
+        first: usize,
     },
     FromDispatcher(&'a mut mpsc::Receiver<Accepted>),
     /// The source is closed.
@@ -58,13 +61,15 @@ impl<'a> Arrivals<'a> {
     /// The event loop that is current doesn't take the listener, or no descriptor is left for it.
     pub(crate) fn new(accepting: &'a mut Accepting) -> io::Result<Self> {
         let source = match accepting {
-            Accepting::Own(kept) => match kept.as_ref().map(std::net::TcpListener::try_clone) {
-                Some(listener) => Source::Own {
-                    listener: TcpListener::from_std(listener?)?,
+            Accepting::Own(kept) if kept.is_empty() => Source::Closed,
+            Accepting::Own(kept) => {
+                let listeners = kept.iter().map(|it| TcpListener::from_std(it.try_clone()?));
+                Source::Own {
+                    listeners: listeners.collect::<io::Result<_>>()?,
                     kept,
-                },
-                None => Source::Closed,
-            },
+                    first: 0,
+                }
+            }
             Accepting::FromDispatcher(queue) => Source::FromDispatcher(queue),
         };
         let held = false;
@@ -77,7 +82,9 @@ impl<'a> Arrivals<'a> {
         loop {
             let arrival = match &mut self.source {
                 Source::Own { .. } if self.held => pending().await,
-                Source::Own { listener, .. } => listener.accept().await,
+                Source::Own {
+                    listeners, first, ..
+                } => poll_fn(|cx| poll_accept(listeners, first, cx)).await,
                 Source::FromDispatcher(queue) => register(queue.recv().await?),
                 Source::Closed => return None,
             };
@@ -88,20 +95,36 @@ impl<'a> Arrivals<'a> {
         }
     }
 
-    /// Stops (`true`) or resumes accepting at the worker's own listener. Connections that wait in a
+    /// Stops (`true`) or resumes accepting at the worker's own listeners. Connections that wait in a
     /// queue have been accepted and come either way.
     pub(crate) fn hold(&mut self, held: bool) {
         self.held = held;
     }
 
-    /// Closes the worker's own listener. What waits in a queue still comes, up to the end of the
+    /// Closes the worker's own listeners. What waits in a queue still comes, up to the end of the
     /// thread that fills it.
     pub(crate) fn close(&mut self) {
         if let Source::Own { kept, .. } = &mut self.source {
-            kept.take();
+            kept.clear();
             self.source = Source::Closed;
         }
     }
+}
+
+/// Accepts from whichever listener has a connection; another one has the first turn then.
+fn poll_accept(
+    listeners: &[TcpListener],
+    first: &mut usize,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
+    for turn in 0..listeners.len() {
+        let at = (*first + turn) % listeners.len();
+        if let Poll::Ready(accepted) = listeners[at].poll_accept(cx) {
+            *first = at + 1;
+            return Poll::Ready(accepted);
+        }
+    }
+    Poll::Pending
 }
 
 fn register((stream, peer): Accepted) -> io::Result<(TcpStream, SocketAddr)> {
@@ -135,7 +158,7 @@ mod tests {
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
-        (Accepting::Own(Some(listener)), address)
+        (Accepting::Own(vec![listener]), address)
     }
 
     #[tokio::test]

@@ -6,22 +6,27 @@
 //!
 //! A client that moves to another address stays with its worker: connection IDs name it, and
 //! [`steering`] brings datagrams to it. They name its process as well: one that another has taken
-//! over from no longer reads its sockets, and gets its datagrams by [`relay`].
+//! over from no longer reads its sockets, and gets its datagrams by [`relay`]. One that had more workers leaves sockets
+//! ([`surplus`]).
 
 mod admission;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod idle_close;
+mod predecessors;
 mod relay;
 mod responses;
 mod steering;
+mod surplus;
 mod udp;
 
+pub(crate) use predecessors::ProcessIds;
 pub(crate) use relay::{PredecessorRelay, carry, datagram_channel};
-pub(crate) use steering::{Inboxes, Routes, WorkerSlot, worker_slots};
+pub(crate) use steering::{Inboxes, Routes, WorkerSlot, steer, worker_slots};
 
 use crate::Error;
 use crate::clients::Clients;
+use crate::listen::WorkerUdp;
 use crate::metrics::{EndpointGauge, WorkerCounters};
 use crate::options::{Congestion, Options};
 use crate::random::random;
@@ -30,14 +35,17 @@ use crate::stop::StopSignal;
 use crate::takeover::Secrets;
 use altway_http3::{self as http3, Code, ConnectionHandle, Datagram};
 use altway_socket::{SendOutcome, Timer};
+use futures_util::future::try_join_all;
 use responses::{Endpoint, Responses};
 use std::future::{pending, poll_fn};
 use std::io;
+use std::mem;
 use std::net::UdpSocket;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use steering::{DatagramRouter, Forwarded};
+use surplus::SurplusSocket;
 use tokio::task::yield_now;
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 use udp::Udp;
@@ -91,6 +99,7 @@ pub(crate) fn config(
 pub(crate) struct Driver<'a> {
     endpoint: Endpoint,
     udp: Udp,
+    surplus: Vec<SurplusSocket>,
     timer: Timer,
     responses: Responses,
     counters: Arc<WorkerCounters>,
@@ -114,17 +123,24 @@ pub(crate) struct Driver<'a> {
 /// A socket, a timer, or an engine can't be set up.
 pub(crate) fn drivers<'a>(
     setup: &Arc<Setup>,
-    sockets: &[Option<UdpSocket>],
+    sockets: &[WorkerUdp],
     memory: &WorkerMemory,
     worker_slots: &'a mut [WorkerSlot],
 ) -> Result<Vec<Driver<'a>>, Error> {
     let mut drivers = Vec::new();
-    for (listener, (socket, place)) in sockets.iter().zip(worker_slots).enumerate() {
-        let Some((config, socket)) = setup.quic.clone().zip(socket.as_ref()) else {
+    for (listener, (sockets, place)) in sockets.iter().zip(worker_slots).enumerate() {
+        let Some((config, socket)) = setup.quic.clone().zip(sockets.own.as_ref()) else {
             continue;
         };
+        let surplus = sockets.surplus.iter().map(|socket| {
+            let udp = Udp::new(socket.try_clone()?)?;
+            Ok(SurplusSocket::new(udp, place.surplus.clone()))
+        });
+        let surplus: io::Result<_> = surplus.collect();
+        let surplus = surplus.map_err(Error::Worker)?;
         let socket = socket.try_clone().map_err(Error::Worker)?;
-        drivers.push(Driver::new(setup, config, socket, memory, place, listener)?);
+        let driver = Driver::new(setup, config, socket, memory, place, listener)?;
+        drivers.push(Driver { surplus, ..driver });
     }
     Ok(drivers)
 }
@@ -148,6 +164,7 @@ impl<'a> Driver<'a> {
         Ok(Self {
             endpoint,
             udp,
+            surplus: Vec::new(),
             timer: Timer::new().map_err(Error::Worker)?,
             responses: Responses::new(Arc::clone(setup), memory.clone(), listener),
             counters: Arc::clone(&memory.responder.counters),
@@ -162,7 +179,20 @@ impl<'a> Driver<'a> {
     }
 
     /// Serves until the stop, and then until all responses are delivered or the grace is over.
-    pub(crate) async fn run(mut self, mut stop: StopSignal) -> io::Result<()> {
+    pub(crate) async fn run(mut self, stop: StopSignal) -> io::Result<()> {
+        let surplus = mem::take(&mut self.surplus).into_iter();
+        let surplus: Vec<_> = surplus.map(|it| it.run(stop.clone())).collect();
+        let serving = self.serve(stop);
+        if surplus.is_empty() {
+            return serving.await;
+        }
+        tokio::select! {
+            end = serving => end,
+            failed = try_join_all(surplus) => failed.map(drop),
+        }
+    }
+
+    async fn serve(mut self, mut stop: StopSignal) -> io::Result<()> {
         let mut sweep = sweep(self.setup.limits.least_progress().0);
         let mut accept_permit = stop.accept_permit();
         self.take_in(accept_permit.is_open());

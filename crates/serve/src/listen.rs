@@ -5,12 +5,15 @@
 //! addresses. With that option alone a second server of the same user would silently take a share of
 //! the first one's clients, so the port is claimed without it first.
 
+mod fit;
 mod passed;
+mod share;
 
+pub(crate) use fit::fit;
 use passed::Passed;
 pub use passed::PassedSocket;
+pub(crate) use share::{Listeners, Sockets, WorkerUdp};
 
-use crate::accept::{Accepting, Dispatcher};
 use crate::options::{Bind, Congestion, Spread};
 use crate::{Error, sys};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
@@ -60,10 +63,10 @@ impl Request {
 #[derive(Debug)]
 pub(crate) struct Bound {
     pub(crate) address: SocketAddr,
-    /// TCP listeners, one for each worker, or one for all.
+    /// TCP listeners, one for each worker, or one for all; more after a process with more workers.
     pub(crate) tcp: Vec<TcpListener>,
-    /// UDP sockets, one for each worker, in the order in which they were bound; none without
-    /// HTTP/3.
+    /// UDP sockets, one for each worker, in the order in which they were bound, and behind them those of a process with
+    /// more workers; none without HTTP/3.
     pub(crate) udp: Vec<UdpSocket>,
     /// The sockets in the order of the request.
     pub(crate) further: Vec<Further>,
@@ -73,29 +76,10 @@ pub(crate) struct Bound {
 #[derive(Debug)]
 pub(crate) struct Further {
     pub(crate) address: SocketAddr,
-    /// TCP listeners, one for each worker, or one for all.
+    /// TCP listeners as those of [`Bound`].
     pub(crate) tcp: Vec<TcpListener>,
-    /// UDP sockets, one for each worker, in the order in which they were bound; none without
-    /// HTTP/3.
+    /// UDP sockets as those of [`Bound`].
     pub(crate) udp: Vec<UdpSocket>,
-}
-
-/// The sockets of every worker.
-#[derive(Debug)]
-pub(crate) struct Listeners {
-    pub(crate) workers: Vec<Sockets>,
-    /// The feeders of the workers' queues, one for each address; none when each worker has its listeners.
-    pub(crate) dispatchers: Vec<Dispatcher>,
-}
-
-/// The sockets of one worker. They outlive the worker, for the one that takes its place after a
-/// panic.
-#[derive(Debug)]
-pub(crate) struct Sockets {
-    /// Sources of TCP connections, one for each address.
-    pub(crate) tcp: Vec<Accepting>,
-    /// UDP sockets, one for each address; `None` without HTTP/3.
-    pub(crate) udp: Vec<Option<UdpSocket>>,
 }
 
 /// Binds to the first address of the request that this system has.
@@ -260,30 +244,6 @@ impl Bound {
         let mut listeners = self.tcp.iter().chain(further);
         listeners.try_for_each(|tcp| SockRef::from(tcp).set_tcp_congestion(name))
     }
-
-    /// Shares the sockets out to the workers, which are as many as the request said.
-    pub(crate) fn share_out(self, request: &Request) -> Listeners {
-        let sockets = |_| Sockets {
-            tcp: Vec::new(),
-            udp: Vec::new(),
-        };
-        let mut workers: Vec<_> = (0..request.workers).map(sockets).collect();
-        let mut dispatchers = Vec::new();
-        let further = self.further.into_iter().map(|it| (it.tcp, it.udp));
-        for (tcp, udp) in [(self.tcp, self.udp)].into_iter().chain(further) {
-            let (dispatcher, accepting) = accepting(tcp, request);
-            dispatchers.extend(dispatcher);
-            let mut udp = udp.into_iter();
-            for (sockets, accepting) in workers.iter_mut().zip(accepting) {
-                sockets.tcp.push(accepting);
-                sockets.udp.push(udp.next());
-            }
-        }
-        Listeners {
-            workers,
-            dispatchers,
-        }
-    }
 }
 
 /// Finds out whether the port is ours to have, and which one it is.
@@ -299,19 +259,6 @@ fn claim(wanted: SocketAddr, with_udp: bool) -> Result<SocketAddr, Error> {
         bind(address, Kind::Udp, Sharing::Alone)?;
     }
     Ok(address)
-}
-
-/// Returns for each worker the source of its connections, and the thread that accepts for all, if there
-/// is one.
-fn accepting(mut tcp: Vec<TcpListener>, request: &Request) -> (Option<Dispatcher>, Vec<Accepting>) {
-    if request.spread == Spread::PerWorker {
-        let own = |listener| Accepting::Own(Some(listener));
-        return (None, tcp.into_iter().map(own).collect());
-    }
-    let listener = tcp.pop().expect("one listener is bound for all workers");
-    let (dispatcher, queues) = Dispatcher::new(listener, request.workers);
-    let handed = queues.into_iter().map(Accepting::FromDispatcher).collect();
-    (Some(dispatcher), handed)
 }
 
 fn tcp(
@@ -436,9 +383,10 @@ fn is_absent(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::accept::Accepting;
     use std::net::Ipv4Addr;
 
-    fn request(port: u16) -> Request {
+    pub(super) fn request(port: u16) -> Request {
         Request {
             bind: Bind::Address(Ipv4Addr::LOCALHOST.into()),
             port,
@@ -456,16 +404,20 @@ mod tests {
         let bound = listen(&request(0)).unwrap();
         let port = bound.address.port();
         assert_ne!(port, 0);
-        let listeners = bound.share_out(&request(0));
+        let listeners = bound.share_out(&request(0)).unwrap();
         assert_eq!(listeners.workers.len(), 2);
         assert!(listeners.dispatchers.is_empty());
         for sockets in &listeners.workers {
-            let Accepting::Own(Some(tcp)) = &sockets.tcp[0] else {
+            let Accepting::Own(tcp) = &sockets.tcp[0] else {
                 panic!("no listener of its own");
             };
+            let [tcp] = &tcp[..] else {
+                panic!("one listener: {tcp:?}");
+            };
             assert_eq!(tcp.local_addr().unwrap().port(), port);
-            let udp = sockets.udp[0].as_ref().unwrap();
+            let udp = sockets.udp[0].own.as_ref().unwrap();
             assert_eq!(udp.local_addr().unwrap().port(), port);
+            assert!(sockets.udp[0].surplus.is_empty());
         }
     }
 
@@ -477,15 +429,41 @@ mod tests {
         };
         let bound = listen(&request).unwrap();
         let address = bound.address;
-        let listeners = bound.share_out(&request);
+        let listeners = bound.share_out(&request).unwrap();
         assert!(listeners.dispatchers.len() == 1);
         assert_eq!(listeners.workers.len(), 2);
         for sockets in &listeners.workers {
             assert!(matches!(sockets.tcp[0], Accepting::FromDispatcher(_)));
-            let udp = sockets.udp[0].as_ref().unwrap();
+            let udp = sockets.udp[0].own.as_ref().unwrap();
             assert_eq!(udp.local_addr().unwrap(), address);
         }
         std::net::TcpStream::connect(address).unwrap();
+    }
+
+    #[test]
+    fn sockets_of_more_workers_are_shared_out_evenly_and_none_is_closed() {
+        let four = Request {
+            workers: 4,
+            ..request(0)
+        };
+        for (workers, listeners, surplus) in [
+            (1, vec![4], vec![3]),
+            (2, vec![2, 2], vec![1, 1]),
+            (3, vec![2, 2, 2], vec![1, 0, 0]),
+        ] {
+            let fewer = Request {
+                workers,
+                ..request(0)
+            };
+            let shared = listen(&four).unwrap().share_out(&fewer).unwrap();
+            let tcp = shared.workers.iter().map(|it| match &it.tcp[0] {
+                Accepting::Own(own) => own.len(),
+                Accepting::FromDispatcher(_) => panic!("they accept by themselves"),
+            });
+            assert_eq!(tcp.collect::<Vec<_>>(), listeners);
+            let udp = shared.workers.iter().map(|it| it.udp[0].surplus.len());
+            assert_eq!(udp.collect::<Vec<_>>(), surplus);
+        }
     }
 
     #[test]
@@ -557,9 +535,9 @@ mod tests {
             for udp in &copies.further[1].udp {
                 assert_eq!(udp.local_addr().unwrap(), addresses[1]);
             }
-            let listeners = bound.share_out(&request);
+            let listeners = bound.share_out(&request).unwrap();
             for worker in &listeners.workers {
-                let udp: Vec<_> = worker.udp.iter().map(Option::is_some).collect();
+                let udp: Vec<_> = worker.udp.iter().map(|it| it.own.is_some()).collect();
                 assert_eq!((worker.tcp.len(), udp), (3, vec![true, false, true]));
             }
             for address in addresses {

@@ -96,11 +96,12 @@ impl Server {
         };
         service.current.replace_asked_names(asked_names);
         let setup = Arc::new(setup(options, &congestion, service, tls.as_ref(), &start));
-        let (worker_slots, inboxes) =
-            h3::worker_slots(&start.bound, request.workers, &routes(options, &start));
+        let routes = routes(options, &start);
+        let (worker_slots, inboxes) = h3::worker_slots(&start.bound, &routes);
         let shared = Arc::clone(&setup);
         let copies = start.bound.try_clone().map_err(Error::Worker)?;
         start.confirm()?;
+        h3::steer(&start.bound, &routes);
         Ok(Self {
             address,
             further,
@@ -114,15 +115,12 @@ impl Server {
                 setup: Arc::clone(&shared),
                 socket,
                 bound: copies,
-                workers: request.workers,
-                spread: request.spread,
-                server_id: options.server_id,
-                generation: start.generation,
+                ids: start.ids,
                 predecessors: start.predecessors,
                 secrets: start.secrets,
                 inboxes,
             }),
-            listeners: start.bound.share_out(&request),
+            listeners: start.bound.share_out(&request).map_err(Error::Worker)?,
         })
     }
 
@@ -407,8 +405,7 @@ fn listeners(options: &Options, tls: Option<&Tls>, bound: &Bound) -> Vec<Listene
 fn routes(options: &Options, start: &Start) -> h3::Routes {
     h3::Routes {
         steering: options.steering,
-        server: options.server_id,
-        generation: start.generation,
+        ids: start.ids,
         predecessors: start.predecessors.clone(),
         can_be_taken_over: start.socket.is_some(),
     }
@@ -447,7 +444,8 @@ fn setup(
 }
 
 fn udp_group(sockets: &[Sockets]) -> Result<Vec<UdpSocket>, Error> {
-    let sockets = sockets.iter().flat_map(|it| &it.udp).flatten();
+    let sockets = sockets.iter().flat_map(|it| &it.udp);
+    let sockets = sockets.flat_map(listen::WorkerUdp::all);
     let clones: Result<_, _> = sockets.map(UdpSocket::try_clone).collect();
     clones.map_err(Error::Worker)
 }

@@ -87,8 +87,8 @@ reloads and stops.
 With --takeover the same command line, run again, replaces the running process by a new one (another
 version, another folder, other options). No connection is refused and none breaks: new connections
 go to the new server, existing ones stay with the old one, which exits within 2 s plus --grace.
---bind, --port, --threads, --spread, --server-id and --h2c can't change this way; further addresses
-in a configuration file can. If the new server can't run, or ends within 2 s, the old one serves on.
+--bind, --port and --h2c can't change this way; --threads, --spread, --server-id and further addresses in
+a configuration file can. If the new server can't run, or ends within 2 s, the old one serves on.
 At most 3 old ones may be ending at a time.")]
 pub(crate) struct Arguments {
     /// Configuration file (TOML), in place of all options except --admin, --json, --quiet and --verbose: see `altway

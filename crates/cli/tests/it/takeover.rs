@@ -157,11 +157,7 @@ fn a_server_that_was_killed_is_replaced_as_if_it_had_not_been() {
 fn refused(dir: &Dir, port: u16, meeting: &Path, more: &[&str]) -> String {
     let mut serve = dir.altway(["serve", "site", "--bind", "127.0.0.1"]);
     serve.args(["--port", &port.to_string(), "--takeover"]);
-    let threads = match more.contains(&"-n") {
-        true => &[][..],
-        false => &["-n", "1"],
-    };
-    refusal(serve.arg(meeting).args(more).args(threads))
+    refusal(serve.arg(meeting).args(more).args(["-n", "1"]))
 }
 
 #[test]
@@ -169,24 +165,14 @@ fn a_server_that_cannot_take_over_says_why_and_harms_nobody() {
     let dir = Dir::new();
     let first = next(&dir, 0, "first", &["--h2c"]);
     let meeting = Path::new("meeting");
-    let hint = "hint: use its --bind, --port, --threads, --spread, --server-id and --h2c";
+    let hint = "hint: use its --bind, --port and --h2c";
     let port = first.port;
-    let differs: [(u16, &[&str], &str); 4] = [
+    let differs: [(u16, &[&str], &str); 2] = [
         (port - 1, &["--h2c"], "its address is 127.0.0.1:"),
         (
             port,
             &[],
             "its protection is clear text, not TLS with HTTP/3",
-        ),
-        (
-            port,
-            &["--h2c", "-n", "2"],
-            "its number of threads is 1, not 2",
-        ),
-        (
-            port,
-            &["--h2c", "--server-id", "0a"],
-            "its server ID is none, not 0a",
         ),
     ];
     for (port, more, reason) in differs {
@@ -211,6 +197,82 @@ fn a_server_that_cannot_take_over_says_why_and_harms_nobody() {
     assert!(said.contains("file` is not a socket"), "{said}");
     assert_eq!(who(&first), "first");
     assert_eq!(fs::read(file).unwrap(), b"precious");
+}
+
+/// A server by a configuration whose beginning is `root`.
+fn by_file(dir: &Dir, root: &str, listen: &str, more: &str) -> Serving {
+    let config = format!(
+        "{root}takeover = \"meeting\"\nadmin = \"admin\"\n[listen]\n{listen}\n{more}\
+         [[site]]\ndefault = true\nroute = [{{ files = \"site\" }}]\n"
+    );
+    dir.file("altway.toml", config);
+    let mut command = dir.altway(["serve", "--config", "altway.toml", "--json"]);
+    let log = fs::File::options()
+        .create(true)
+        .append(true)
+        .open(dir.path().join("log"));
+    command.stderr(log.unwrap());
+    Serving::spawn(dir, command)
+}
+
+/// The worker threads of a process.
+fn workers(process: u64) -> usize {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let names = threads.map(|it| fs::read_to_string(it.unwrap().path().join("comm")).unwrap());
+    names.filter(|name| name.starts_with("worker-")).count()
+}
+
+#[test]
+fn a_reload_names_what_takes_a_new_process_and_the_process_that_takes_over_has_it() {
+    let dir = Dir::new();
+    dir.file("site/name", "x");
+    let fetch = |server: &Serving| {
+        for protocol in ["h1", "h2", "h3"] {
+            let (url, n) = (server.url("/name"), ["--insecure", "-n", "1"]);
+            success(dir.altway(["load", &url, "--protocol", protocol]).args(n));
+        }
+    };
+    let listen = "https = [\"127.0.0.1:0\"]\n";
+    let first = by_file(&dir, "threads = 1\n", listen, "");
+    eventually("it has a worker", || workers(first.process()) == 1);
+    fetch(&first);
+    let listen = format!(
+        "https = [\"127.0.0.1:{}\"]\nspread = \"round-robin\"\n",
+        first.port
+    );
+    // What the file says by the time of the takeover.
+    let changed = "threads = 3\n";
+    let server = "[transport]\nserver-id = \"0a\"\n";
+    let (admin, path) = ("admin", dir.path().join("altway.toml"));
+    let text = fs::read_to_string(&path).unwrap();
+    let text = text.replace("threads = 1\n", changed);
+    fs::write(&path, text).unwrap();
+    let said = success(&mut dir.altway(["reload", "--admin", admin]));
+    assert_eq!(
+        said,
+        "not changed in place: threads; start a new process for that, which takes over with `takeover`\n\
+         read 1 certificate\n"
+    );
+    assert_eq!(workers(first.process()), 1);
+    let second = by_file(&dir, changed, &listen, server);
+    assert_eq!(second.predecessor, Some(first.process()));
+    assert_eq!(second.port, first.port);
+    eventually("it has three", || workers(second.process()) == 3);
+    fetch(&second);
+    assert_eq!(first.wait(), Some(0));
+    fetch(&second);
+    // The first address stays with a process and those that take over from it.
+    let elsewhere = listen.replace(&format!(":{}", second.port), ":1");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace(&listen, &elsewhere)).unwrap();
+    let said = success(&mut dir.altway(["reload", "--admin", admin]));
+    assert!(
+        said.contains(
+            "not changed: the first address of [listen], 127.0.0.1:1; that takes a restart\n"
+        ),
+        "{said}"
+    );
+    assert_eq!(second.terminate(), Some(0));
 }
 
 #[test]

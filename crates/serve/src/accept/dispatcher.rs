@@ -9,7 +9,7 @@ use std::future::{pending, poll_fn};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::runtime::Builder;
@@ -19,26 +19,29 @@ use tokio::sync::mpsc::{self, Permit, Receiver, Sender};
 /// as it may have. Each holds a descriptor.
 const QUEUE: usize = 256;
 
-/// The listener of all workers, and a queue to each.
+/// The listener of all workers (several after a process whose workers had one each), and a queue to each.
 #[derive(Debug)]
 pub(crate) struct Dispatcher {
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
     queues: Vec<Sender<Accepted>>,
 }
 
 impl Dispatcher {
-    /// Makes a dispatcher, and the workers' ends of its queues. The listener must not block.
-    pub(crate) fn new(listener: TcpListener, workers: usize) -> (Self, Vec<Receiver<Accepted>>) {
-        Self::with_queues_of(QUEUE, listener, workers)
+    /// Makes a dispatcher, and the workers' ends of its queues. The listeners must not block.
+    pub(crate) fn new(
+        listeners: Vec<TcpListener>,
+        workers: usize,
+    ) -> (Self, Vec<Receiver<Accepted>>) {
+        Self::with_queues_of(QUEUE, listeners, workers)
     }
 
     fn with_queues_of(
         length: usize,
-        listener: TcpListener,
+        listeners: Vec<TcpListener>,
         workers: usize,
     ) -> (Self, Vec<Receiver<Accepted>>) {
         let (queues, ends) = (0..workers).map(|_| mpsc::channel(length)).unzip();
-        (Self { listener, queues }, ends)
+        (Self { listeners, queues }, ends)
     }
 
     /// Accepts until the stop. Blocks the calling thread.
@@ -54,17 +57,19 @@ impl Dispatcher {
     }
 
     async fn until_stopped(self, stop: StopSignal) -> io::Result<()> {
-        let listener = altway_socket::watch(self.listener.into(), Interest::READABLE)?;
+        let listeners = self.listeners.into_iter();
+        let listeners = listeners.map(|it| altway_socket::watch(it.into(), Interest::READABLE));
+        let listeners: Vec<_> = listeners.collect::<io::Result<_>>()?;
         let mut accept_permit = stop.accept_permit();
         while !stop.is_requested() {
             let open = accept_permit.is_open();
             tokio::select! {
-                () = dispatch_connections(&listener, &self.queues), if open => {}
+                () = dispatch_connections(&listeners, &self.queues), if open => {}
                 () = accept_permit.changed() => {}
             }
         }
         // Before the queues end: nobody is accepted whom no worker would take.
-        drop(listener);
+        drop(listeners);
         drop(self.queues);
         Ok(())
     }
@@ -72,12 +77,13 @@ impl Dispatcher {
 
 /// Never ends. A connection is accepted only when there is room for it: without, the kernel's queue
 /// holds it.
-async fn dispatch_connections(listener: &AsyncFd<OwnedFd>, queues: &[Sender<Accepted>]) {
-    let mut next = 0;
+async fn dispatch_connections(listeners: &[AsyncFd<OwnedFd>], queues: &[Sender<Accepted>]) {
+    let (mut next, mut first) = (0, 0);
     loop {
         let (worker, room) = room(queues, next).await;
-        room.send(accepted(listener).await);
+        room.send(accepted(listeners, first).await);
         next = (worker + 1) % queues.len();
+        first = (first + 1) % listeners.len();
     }
 }
 
@@ -117,13 +123,30 @@ async fn reserve(queue: &Sender<Accepted>) -> Permit<'_, Accepted> {
     }
 }
 
-async fn accepted(listener: &AsyncFd<OwnedFd>) -> Accepted {
+/// The next connection of any listener, of the one at `first` before others.
+async fn accepted(listeners: &[AsyncFd<OwnedFd>], first: usize) -> Accepted {
     loop {
-        match listener.async_io(Interest::READABLE, accept).await {
+        match poll_fn(|cx| poll_accept(listeners, first, cx)).await {
             Ok(accepted) => return accepted,
             Err(error) => recover(&error).await,
         }
     }
+}
+
+fn poll_accept(
+    listeners: &[AsyncFd<OwnedFd>],
+    first: usize,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<Accepted>> {
+    let (before, from) = listeners.split_at(first);
+    for listener in from.iter().chain(before) {
+        while let Poll::Ready(ready) = listener.poll_read_ready(cx) {
+            if let Ok(accepted) = ready?.try_io(|listener| accept(listener.get_ref())) {
+                return Poll::Ready(accepted);
+            }
+        }
+    }
+    Poll::Pending
 }
 
 /// Accepts a connection by one system call; no event loop but the worker's gets to know it.
@@ -157,7 +180,7 @@ mod tests {
             let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
             listener.set_nonblocking(true).unwrap();
             let address = listener.local_addr().unwrap();
-            let (dispatcher, workers) = Dispatcher::with_queues_of(length, listener, workers);
+            let (dispatcher, workers) = Dispatcher::with_queues_of(length, vec![listener], workers);
             let (stop, signal) = stop_channel();
             let thread = Some(thread::spawn(move || dispatcher.run(signal)));
             Self {

@@ -1,5 +1,6 @@
 //! The way of datagrams between two processes, with neither sockets nor workers.
 
+use super::predecessors::ProcessIds;
 use super::relay::{self, MESSAGE_BYTES, PredecessorRelay};
 use super::steering::{DatagramRouter, Inboxes, Routes, WorkerSlot, worker_slots};
 use crate::listen::Bound;
@@ -76,9 +77,14 @@ impl Relay {
     pub fn new(workers: usize) -> Self {
         let (datagram_channel, theirs) = relay::datagram_channel().expect("two descriptors");
         let first = Generation::default();
-        let (predecessor, inboxes) = routers(workers, first, Vec::new());
-        let predecessors = vec![PredecessorRelay::new(first, theirs)];
-        let (successor, _) = routers(workers, first.next(), predecessors);
+        let ids = |generation| ProcessIds {
+            server: ServerId::default(),
+            generation,
+            workers,
+        };
+        let (predecessor, inboxes) = routers(ids(first), Vec::new());
+        let predecessors = vec![PredecessorRelay::new(ids(first), theirs)];
+        let (successor, _) = routers(ids(first.next()), predecessors);
         Self {
             predecessor,
             inboxes,
@@ -135,8 +141,7 @@ fn arrived(routers: &mut [DatagramRouter]) -> Vec<(usize, Relayed)> {
 }
 
 fn routers(
-    workers: usize,
-    generation: Generation,
+    ids: ProcessIds,
     predecessors: Vec<PredecessorRelay>,
 ) -> (Vec<DatagramRouter>, Vec<Inboxes>) {
     let bound = Bound {
@@ -147,12 +152,11 @@ fn routers(
     };
     let routes = Routes {
         steering: Steering::Workers,
-        server: ServerId::default(),
-        generation,
+        ids,
         predecessors,
         can_be_taken_over: true,
     };
-    let (worker_slots, inboxes) = worker_slots(&bound, workers, &routes);
+    let (worker_slots, inboxes) = worker_slots(&bound, &routes);
     let routers = worker_slots
         .into_iter()
         .flatten()

@@ -7,11 +7,12 @@
 //!
 //! The pair's content is bounded by its send buffer (as the UDP sockets' where the system allows, 208 KiB by Linux's
 //! defaults); more is dropped, as by a full socket. The owner of a datagram is found out in
-//! [`steering`](super::steering); the way of the pair to the successor is in [`takeover`](crate::takeover).
+//! [`predecessors`](super::predecessors); the way of the pair to the successor is in [`takeover`](crate::takeover).
 
+use super::predecessors::ProcessIds;
 use super::steering::Inboxes;
 use crate::sys::UDP_BUFFER_BYTES;
-use altway_http3::{Datagram, Ecn, Generation};
+use altway_http3::{Datagram, Ecn};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
@@ -41,7 +42,7 @@ const IPV6: u8 = 6;
 /// A process that this one took the sockets over from, and that may still have connections.
 #[derive(Debug, Clone)]
 pub(crate) struct PredecessorRelay {
-    generation: Generation,
+    ids: ProcessIds,
     link: Arc<OwnedFd>,
 }
 
@@ -50,13 +51,13 @@ pub(crate) struct PredecessorRelay {
 pub(super) struct PeerClosed;
 
 impl PredecessorRelay {
-    pub(crate) fn new(generation: Generation, link: OwnedFd) -> Self {
+    pub(crate) fn new(ids: ProcessIds, link: OwnedFd) -> Self {
         let link = Arc::new(link);
-        Self { generation, link }
+        Self { ids, link }
     }
 
-    pub(crate) fn generation(&self) -> Generation {
-        self.generation
+    pub(crate) fn ids(&self) -> &ProcessIds {
+        &self.ids
     }
 
     pub(crate) fn link(&self) -> BorrowedFd<'_> {
@@ -193,6 +194,7 @@ fn read_ip(place: &[u8]) -> Option<Option<IpAddr>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use altway_http3::{Generation, ServerId};
 
     fn datagrams() -> Vec<Datagram<'static>> {
         let datagram = |remote: &str, local_ip: Option<&str>, ecn, payload| Datagram {
@@ -232,7 +234,12 @@ mod tests {
 
     fn predecessor() -> (OwnedFd, PredecessorRelay) {
         let (ours, theirs) = datagram_channel().unwrap();
-        (ours, PredecessorRelay::new(Generation::default(), theirs))
+        let ids = ProcessIds {
+            server: ServerId::default(),
+            generation: Generation::default(),
+            workers: 1,
+        };
+        (ours, PredecessorRelay::new(ids, theirs))
     }
 
     #[test]

@@ -9,14 +9,14 @@
 //! the ID names the process too, and [`relay`](super::relay) is the way to it. The process at the
 //! other end finds them in the same queues.
 
-use super::relay::{PeerClosed, PredecessorRelay};
+use super::predecessors::{Predecessors, ProcessIds};
+use super::relay::PredecessorRelay;
+use super::surplus::SurplusRouter;
 use crate::listen::Bound;
 use crate::options::Steering;
-use altway_http3::{
-    ConnectionIds, Datagram, Ecn, Generation, ServerId, WorkerId, worker_of, worker_perhaps_of,
-};
+use altway_http3::{ConnectionIds, Datagram, Ecn, WorkerId, worker_of, worker_perhaps_of};
 use altway_socket::steer_by_connection_id;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -28,8 +28,8 @@ const QUEUE: usize = 512;
 #[derive(Debug)]
 pub(crate) struct Routes {
     pub(crate) steering: Steering,
-    pub(crate) server: ServerId,
-    pub(crate) generation: Generation,
+    /// The beginnings of this process's connection IDs.
+    pub(crate) ids: ProcessIds,
     /// The processes before this one; each worker asks them one after the other.
     pub(crate) predecessors: Vec<PredecessorRelay>,
     /// True if another process may take the sockets over, and pass datagrams back.
@@ -44,23 +44,20 @@ pub(crate) struct WorkerSlot {
     pub(super) ids: ConnectionIds,
     /// `None` where there is nobody to exchange datagrams with.
     pub(super) router: Option<DatagramRouter>,
+    /// The way of what comes to sockets that no worker has.
+    pub(super) surplus: SurplusRouter,
 }
 
-/// Makes the places of so many workers at each address, and for each address the way to its workers. Has the
-/// kernel steer where there is anything to be steered.
+/// Makes the places of all workers at each address, and for each address the way to its workers.
 ///
 /// # Panics
 /// With more than [`WorkerId::MAX_WORKERS`].
-pub(crate) fn worker_slots(
-    bound: &Bound,
-    workers: usize,
-    routes: &Routes,
-) -> (Vec<Vec<WorkerSlot>>, Vec<Inboxes>) {
-    let mut all: Vec<_> = (0..workers).map(|_| Vec::new()).collect();
+pub(crate) fn worker_slots(bound: &Bound, routes: &Routes) -> (Vec<Vec<WorkerSlot>>, Vec<Inboxes>) {
+    let mut all: Vec<_> = (0..routes.ids.workers).map(|_| Vec::new()).collect();
     let mut inboxes = Vec::new();
-    let further = bound.further.iter().map(|it| (it.address, &it.udp));
-    for (listener, sockets) in [(bound.address, &bound.udp)].into_iter().chain(further) {
-        let (worker_slots, ways) = places_at(listener, sockets, workers, routes);
+    let further = bound.further.iter().map(|it| it.address);
+    for listener in [bound.address].into_iter().chain(further) {
+        let (worker_slots, ways) = places_at(listener, routes);
         for (own, place) in all.iter_mut().zip(worker_slots) {
             own.push(place);
         }
@@ -70,53 +67,53 @@ pub(crate) fn worker_slots(
 }
 
 /// A place for each worker at one address, in the order in which their sockets were bound.
-fn places_at(
-    listener: SocketAddr,
-    sockets: &[UdpSocket],
-    workers: usize,
-    routes: &Routes,
-) -> (Vec<WorkerSlot>, Inboxes) {
+fn places_at(listener: SocketAddr, routes: &Routes) -> (Vec<WorkerSlot>, Inboxes) {
+    let workers = routes.ids.workers;
     let alone = workers == 1;
-    if let [socket, _, ..] = sockets
-        && routes.steering == Steering::Kernel
-    {
-        steer(socket, routes.server);
-    }
     let (inboxes, queues): (Vec<_>, Vec<_>) = (0..workers).map(|_| mpsc::channel(QUEUE)).unzip();
     let inboxes = Inboxes {
         listener,
-        server: routes.server,
-        generation: routes.generation,
+        ids: routes.ids,
         queues: inboxes.into(),
     };
+    let predecessors = Predecessors(routes.predecessors.clone());
+    let surplus = SurplusRouter::new(inboxes.clone(), predecessors.clone());
     let place = |(number, arrivals)| {
-        let worker = WorkerId::new(routes.generation, number);
+        let worker = WorkerId::new(routes.ids.generation, number);
         let ids = ConnectionIds {
-            server: routes.server,
+            server: routes.ids.server,
             worker: worker.expect("the number of workers was checked"),
         };
         let router = DatagramRouter {
             ids,
             inboxes: inboxes.clone(),
             arrivals,
-            predecessors: routes.predecessors.clone(),
+            predecessors: predecessors.clone(),
         };
         let others = !alone || routes.can_be_taken_over || !routes.predecessors.is_empty();
         WorkerSlot {
             ids,
             router: others.then_some(router),
+            surplus: surplus.clone(),
         }
     };
     let worker_slots = queues.into_iter().enumerate().map(place).collect();
     (worker_slots, inboxes)
 }
 
-fn steer(socket: &UdpSocket, server: ServerId) {
-    if let Err(error) = steer_by_connection_id(socket, server) {
-        tracing::info!(
-            %error,
-            "the kernel does not steer by connection ID: workers pass datagrams on themselves"
-        );
+/// Has the kernel steer where there is anything to be steered.
+pub(crate) fn steer(bound: &Bound, routes: &Routes) {
+    let further = bound.further.iter().map(|it| &it.udp);
+    let all = [&bound.udp].into_iter().chain(further);
+    for sockets in all.filter(|_| routes.steering == Steering::Kernel) {
+        if let [socket, _, ..] = &sockets[..]
+            && let Err(error) = steer_by_connection_id(socket, routes.ids.server)
+        {
+            tracing::info!(
+                %error,
+                "the kernel does not steer by connection ID: workers pass datagrams on themselves"
+            );
+        }
     }
 }
 
@@ -125,8 +122,7 @@ fn steer(socket: &UdpSocket, server: ServerId) {
 pub(crate) struct Inboxes {
     /// The address that the workers' sockets are bound to.
     listener: SocketAddr,
-    server: ServerId,
-    generation: Generation,
+    ids: ProcessIds,
     /// The workers' queues, by their numbers.
     queues: Arc<[mpsc::Sender<Forwarded>]>,
 }
@@ -137,17 +133,34 @@ impl Inboxes {
         self.listener == listener
     }
 
+    /// The address that the workers' sockets are bound to.
+    pub(super) fn listener(&self) -> SocketAddr {
+        self.listener
+    }
+
+    /// The number of workers.
+    pub(super) fn workers(&self) -> usize {
+        self.queues.len()
+    }
+
     /// Hands a datagram that came to another process to its worker, if it has one here.
     pub(super) fn deliver(&self, datagram: &Datagram<'_>) {
-        let certainly = worker_of(datagram.payload, self.server);
-        let worker = certainly.or_else(|| worker_perhaps_of(datagram.payload, self.server));
-        if let Some(worker) = worker.filter(|worker| worker.generation() == self.generation) {
+        let certainly = worker_of(datagram.payload, self.ids.server);
+        let worker = certainly.or_else(|| worker_perhaps_of(datagram.payload, self.ids.server));
+        if let Some(worker) = worker.filter(|worker| worker.generation() == self.ids.generation) {
             self.put(worker.number(), datagram);
         }
     }
 
+    /// Hands a datagram to the worker of this process that it names. False if it names none.
+    pub(super) fn put_to_owner(&self, datagram: &Datagram<'_>) -> bool {
+        let worker = worker_of(datagram.payload, self.ids.server);
+        let worker = worker.filter(|worker| worker.generation() == self.ids.generation);
+        worker.is_some_and(|worker| self.put(worker.number(), datagram))
+    }
+
     /// False if there is no such worker.
-    fn put(&self, worker: usize, datagram: &Datagram<'_>) -> bool {
+    pub(super) fn put(&self, worker: usize, datagram: &Datagram<'_>) -> bool {
         let Some(queue) = self.queues.get(worker) else {
             return false;
         };
@@ -165,21 +178,26 @@ pub(super) struct DatagramRouter {
     ids: ConnectionIds,
     inboxes: Inboxes,
     arrivals: mpsc::Receiver<Forwarded>,
-    /// The predecessors that have not ended, as far as this worker knows.
-    predecessors: Vec<PredecessorRelay>,
+    /// The predecessors that have not ended.
+    predecessors: Predecessors,
 }
 
 impl DatagramRouter {
     /// Passes a datagram of another worker on. False if it is for this one, or for nobody else.
     pub(super) fn pass_on(&mut self, datagram: &Datagram<'_>) -> bool {
+        let listener = self.inboxes.listener;
+        // First: only they can say what their connection IDs look like.
+        if self.predecessors.pass_back(listener, datagram) {
+            return true;
+        }
         match worker_of(datagram.payload, self.ids.server) {
             Some(worker) if worker == self.ids.worker => false,
             Some(worker) if worker.generation() == self.ids.worker.generation() => {
                 self.inboxes.put(worker.number(), datagram)
             }
-            Some(worker) => self.pass_back(worker, datagram),
+            Some(_) => false,
             None => {
-                self.copy_back(datagram);
+                self.predecessors.copy_back(listener, datagram);
                 false
             }
         }
@@ -187,36 +205,7 @@ impl DatagramRouter {
 
     /// Forgets the processes before this one: from now on another process passes datagrams to them.
     pub(super) fn forget_predecessors(&mut self) {
-        self.predecessors.clear();
-    }
-
-    /// Copies to the predecessor a datagram whose connection ID the client may have made itself. Such a datagram may
-    /// begin a connection of this process, even if it looks like another's: the wrong one can't decrypt it.
-    fn copy_back(&mut self, datagram: &Datagram<'_>) {
-        if self.predecessors.is_empty() {
-            return;
-        }
-        let worker = worker_perhaps_of(datagram.payload, self.ids.server);
-        // Processes that follow each other have as many workers.
-        if let Some(worker) = worker.filter(|it| it.number() < self.inboxes.queues.len()) {
-            self.pass_back(worker, datagram);
-        }
-    }
-
-    /// False if the worker's process is none of those before this one, or has ended.
-    fn pass_back(&mut self, worker: WorkerId, datagram: &Datagram<'_>) -> bool {
-        let is_its =
-            |predecessor: &PredecessorRelay| predecessor.generation() == worker.generation();
-        let Some(at) = self.predecessors.iter().position(is_its) else {
-            return false;
-        };
-        match self.predecessors[at].pass(self.inboxes.listener, datagram) {
-            Ok(()) => true,
-            Err(PeerClosed) => {
-                self.predecessors.swap_remove(at);
-                false
-            }
-        }
+        self.predecessors.0.clear();
     }
 
     /// The datagrams that other workers got, as far as they are there, and a turn's at most.
@@ -268,7 +257,8 @@ mod tests {
     use crate::h3::relay;
     use crate::listen;
     use crate::options::{Bind, Spread};
-    use std::net::Ipv4Addr;
+    use altway_http3::{Generation, ServerId};
+    use std::net::{Ipv4Addr, UdpSocket};
     use std::time::{Duration, Instant};
 
     fn bound(workers: usize) -> Bound {
@@ -285,18 +275,25 @@ mod tests {
         listen::listen(&request).unwrap()
     }
 
-    fn routes(steering: Steering) -> Routes {
+    fn ids(generation: Generation, workers: usize) -> ProcessIds {
+        ProcessIds {
+            server: ServerId::default(),
+            generation,
+            workers,
+        }
+    }
+
+    fn routes(steering: Steering, workers: usize) -> Routes {
         Routes {
             steering,
-            server: ServerId::default(),
-            generation: Generation::default(),
+            ids: ids(Generation::default(), workers),
             predecessors: Vec::new(),
             can_be_taken_over: false,
         }
     }
 
-    fn exchanges_of(workers: usize, routes: &Routes) -> Vec<DatagramRouter> {
-        let (worker_slots, _) = worker_slots(&bound(workers), workers, routes);
+    fn exchanges_of(routes: &Routes) -> Vec<DatagramRouter> {
+        let (worker_slots, _) = worker_slots(&bound(routes.ids.workers), routes);
         let routers = worker_slots
             .into_iter()
             .flatten()
@@ -305,7 +302,7 @@ mod tests {
     }
 
     fn routers(workers: usize) -> Vec<DatagramRouter> {
-        exchanges_of(workers, &routes(Steering::Workers))
+        exchanges_of(&routes(Steering::Workers, workers))
     }
 
     /// A packet for this worker.
@@ -330,14 +327,11 @@ mod tests {
         fn new() -> Self {
             let (datagram_channel, theirs) = relay::datagram_channel().unwrap();
             let first = Generation::default();
-            let routers = exchanges_of(
-                2,
-                &Routes {
-                    generation: first.next(),
-                    predecessors: vec![PredecessorRelay::new(first, theirs)],
-                    ..routes(Steering::Workers)
-                },
-            );
+            let routers = exchanges_of(&Routes {
+                ids: ids(first.next(), 2),
+                predecessors: vec![PredecessorRelay::new(ids(first, 2), theirs)],
+                ..routes(Steering::Workers, 2)
+            });
             let [_, router] = routers.try_into().unwrap();
             Self {
                 router,
@@ -434,12 +428,12 @@ mod tests {
     async fn what_a_successor_passes_back_comes_to_its_worker() {
         let routes = Routes {
             can_be_taken_over: true,
-            ..routes(Steering::Workers)
+            ..routes(Steering::Workers, 1)
         };
         let bound = bound(1);
-        let (mut worker_slots, inboxes) = worker_slots(&bound, 1, &routes);
+        let (mut worker_slots, inboxes) = worker_slots(&bound, &routes);
         let (ours, theirs) = relay::datagram_channel().unwrap();
-        let predecessor = PredecessorRelay::new(Generation::default(), theirs);
+        let predecessor = PredecessorRelay::new(routes.ids, theirs);
         for payload in [&packet(1)[..], &packet(0x1000), &packet(0), &initial(0)] {
             predecessor.pass(bound.address, &datagram(payload)).unwrap();
         }
@@ -474,7 +468,7 @@ mod tests {
 
     #[test]
     fn a_lone_worker_exchanges_nothing() {
-        let (worker_slots, _) = worker_slots(&bound(1), 1, &routes(Steering::Kernel));
+        let (worker_slots, _) = worker_slots(&bound(1), &routes(Steering::Kernel, 1));
         assert!(matches!(
             &worker_slots[0][..],
             [WorkerSlot { router: None, .. }]
@@ -486,11 +480,9 @@ mod tests {
     fn the_kernel_brings_each_worker_its_own() {
         let bound = bound(8);
         let server = ServerId::new(&[1, 2]).unwrap();
-        let routes = Routes {
-            server,
-            ..routes(Steering::Kernel)
-        };
-        worker_slots(&bound, 8, &routes);
+        let mut routes = routes(Steering::Kernel, 8);
+        routes.ids.server = server;
+        steer(&bound, &routes);
         for _ in 0..10 {
             let client = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
             for (worker, socket) in (0..).zip(&bound.udp) {

@@ -103,7 +103,7 @@ pub fn offer() -> Vec<u8> {
         address: (Ipv4Addr::LOCALHOST, 8443).into(),
         further: Vec::new(),
         workers: WORKERS,
-        spread: Spread::PerWorker.to_string(),
+        tcp: WORKERS,
         udp: WORKERS,
         server_id: String::new(),
         predecessors: Vec::new(),

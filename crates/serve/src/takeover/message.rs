@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 
 /// The version of all that passes between two processes: these messages, the order of the
 /// descriptors, passed datagrams, and what connection IDs say. Counts up with each change.
-pub(super) const PROTOCOL: u32 = 4;
+pub(super) const PROTOCOL: u32 = 5;
 
 /// Messages, in the order in which they are sent.
 #[derive(Debug, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ pub(super) enum Message {
 
 /// The state that a server hands over. The descriptors that come with it: the socket at the path, the way of datagrams
 /// back to its process, those to the processes before it, and for each address, the first one first, the TCP listeners
-/// (one for each worker, or one for all) and the workers' UDP sockets, each in their order.
+/// and the UDP sockets, each in their order: first the workers', then those of processes before it that had more workers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Offer {
     /// The number of its process.
@@ -52,15 +52,14 @@ pub(super) struct Offer {
     pub(super) further: Vec<FurtherOffer>,
     /// The number of worker threads.
     pub(super) workers: usize,
-    /// The name of the way by which TCP connections come to the workers.
-    pub(super) spread: String,
+    /// TCP listeners at `address`, one at least.
+    pub(super) tcp: usize,
     /// UDP sockets at `address`; none without HTTP/3.
     pub(super) udp: usize,
     /// The bytes that the server's connection IDs begin with, in hexadecimal.
     pub(super) server_id: String,
-    /// The generations of the processes before it that have not ended.
-    #[serde(rename = "formers")]
-    pub(super) predecessors: Vec<u8>,
+    /// The processes before it that have not ended.
+    pub(super) predecessors: Vec<PredecessorOffer>,
     /// The keys on which the server's clients rely.
     pub(super) secrets: Secrets,
 }
@@ -69,6 +68,19 @@ pub(super) struct Offer {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct FurtherOffer {
     pub(super) address: SocketAddr,
+    /// TCP listeners there, one at least.
+    pub(super) tcp: usize,
     /// UDP sockets there; none without HTTP/3.
     pub(super) udp: usize,
+}
+
+/// A process before the one that offers, by what its connection IDs begin with.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct PredecessorOffer {
+    /// Its number in the row.
+    pub(super) generation: u8,
+    /// The number of its worker threads.
+    pub(super) workers: usize,
+    /// The bytes that its connection IDs begin with, in hexadecimal.
+    pub(super) server_id: String,
 }

@@ -1,16 +1,14 @@
 //! The running server's side: a thread that waits for the process which is to take its place.
 
 use super::channel::{self, MAX_DESCRIPTORS, next};
-use super::message::{FurtherOffer, Message, Offer, PROTOCOL};
+use super::message::{FurtherOffer, Message, Offer, PROTOCOL, PredecessorOffer};
 use super::{HANDOVER_GRACE, HandoverSocket, MAX_PREDECESSORS, Secrets, handover_socket};
 use crate::Error;
-use crate::h3::{self, Inboxes, PredecessorRelay};
+use crate::h3::{self, Inboxes, PredecessorRelay, ProcessIds};
 use crate::listen::{Bound, Further};
-use crate::options::Spread;
 use crate::selection::Selection;
 use crate::setup::Setup;
 use crate::stop::{AcceptPause, StopSignal};
-use altway_http3::{Generation, ServerId};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -34,10 +32,8 @@ pub(crate) struct Handover {
     pub(crate) socket: HandoverSocket,
     /// Copies of the workers' sockets.
     pub(crate) bound: Bound,
-    pub(crate) workers: usize,
-    pub(crate) spread: Spread,
-    pub(crate) server_id: ServerId,
-    pub(crate) generation: Generation,
+    /// The beginnings of this process's connection IDs.
+    pub(crate) ids: ProcessIds,
     pub(crate) predecessors: Vec<PredecessorRelay>,
     pub(crate) secrets: Secrets,
     /// Takes the datagrams that the next process passes back.
@@ -169,14 +165,14 @@ impl Handover {
         let predecessors = self.predecessors.iter();
         let offer = Offer {
             process: std::process::id(),
-            generation: self.generation.number(),
+            generation: self.ids.generation.number(),
             address: self.bound.address,
             further: self.further(),
-            workers: self.workers,
-            spread: self.spread.to_string(),
+            workers: self.ids.workers,
+            tcp: self.bound.tcp.len(),
             udp: self.bound.udp.len(),
-            server_id: self.server_id.to_string(),
-            predecessors: predecessors.map(|it| it.generation().number()).collect(),
+            server_id: self.ids.server.to_string(),
+            predecessors: predecessors.map(|it| offer_of(it.ids())).collect(),
             secrets: self.secrets.clone(),
         };
         channel::send(successor, &Message::Offer(Box::new(offer)), &[])?;
@@ -189,6 +185,7 @@ impl Handover {
     fn further(&self) -> Vec<FurtherOffer> {
         let offer = |it: &Further| FurtherOffer {
             address: it.address,
+            tcp: it.tcp.len(),
             udp: it.udp.len(),
         };
         self.bound.further.iter().map(offer).collect()
@@ -226,6 +223,14 @@ impl HandedOver {
                 let _ = served.await;
             }
         }
+    }
+}
+
+fn offer_of(ids: &ProcessIds) -> PredecessorOffer {
+    PredecessorOffer {
+        generation: ids.generation.number(),
+        workers: ids.workers,
+        server_id: ids.server.to_string(),
     }
 }
 

@@ -2,14 +2,15 @@
 
 use super::channel::{self, receive, set_receive_timeout};
 use super::handover_socket::{self, PathState, broken};
-use super::message::{Message, Offer, PROTOCOL};
+use super::message::{Message, Offer, PROTOCOL, PredecessorOffer};
 use super::{HandoverSocket, MAX_PREDECESSORS, Secrets};
 use crate::Error;
-use crate::h3::PredecessorRelay;
+use crate::h3::{PredecessorRelay, ProcessIds};
 use crate::listen::{self, Bound, Further, Request};
 use crate::options::{Bind, Options};
-use altway_http3::{Generation, ServerId};
+use altway_http3::{Generation, ServerId, WorkerId};
 use std::io;
+use std::iter::successors;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -31,7 +32,8 @@ pub(crate) struct StartRequest<'a> {
 #[derive(Debug)]
 pub(crate) struct Start {
     pub(crate) bound: Bound,
-    pub(crate) generation: Generation,
+    /// The beginnings of its connection IDs.
+    pub(crate) ids: ProcessIds,
     pub(crate) predecessors: Vec<PredecessorRelay>,
     pub(crate) secrets: Secrets,
     pub(crate) socket: Option<HandoverSocket>,
@@ -60,13 +62,23 @@ pub(crate) fn begin(wanted: &StartRequest<'_>) -> Result<Start, Error> {
     }
     Ok(Start {
         bound: listen::listen(wanted.request)?,
-        generation: Generation::default(),
+        ids: wanted.ids(Generation::default()),
         predecessors: Vec::new(),
         secrets: Secrets::random()?,
         // After the port, which two servers that start at the same time can't both have.
         socket: wanted.path.map(HandoverSocket::open).transpose()?,
         predecessor: None,
     })
+}
+
+impl StartRequest<'_> {
+    fn ids(&self, generation: Generation) -> ProcessIds {
+        ProcessIds {
+            server: self.server_id,
+            generation,
+            workers: self.request.workers,
+        }
+    }
 }
 
 impl Start {
@@ -87,6 +99,8 @@ impl Start {
         if let Err(error) = self.bound.set_congestion(&predecessor.congestion) {
             tracing::warn!(%error, "the congestion control stays that of the former server");
         }
+        // Should this fail, the former server goes on in this one's place.
+        self.bound.listen()?;
         tracing::info!(process = predecessor.process, "took over");
         Ok(())
     }
@@ -121,11 +135,13 @@ pub(super) fn request_handover(
     let congestion = listen::congestion_of(wanted.request)?;
     let nonsense = || broken(path, io::ErrorKind::InvalidData.into());
     // Before the first descriptor is taken in: what is offered bounds how many.
-    if offer.predecessors.len() > MAX_PREDECESSORS || offer.further.len() > Options::MAX_LISTENERS {
+    if !is_bounded(&offer) {
         return Err(nonsense());
     }
-    let descriptors = receive_descriptors(&socket, &offer, wanted.request, path)?;
-    let mut beginning = unpack(&offer, descriptors, wanted.request).ok_or_else(nonsense)?;
+    let former = processes(&offer).ok_or_else(nonsense)?;
+    let ids = next_ids(&former, wanted).ok_or_else(|| differs_in_server(&offer, wanted, path))?;
+    let descriptors = receive_descriptors(&socket, &offer, path)?;
+    let mut beginning = unpack(&offer, former, ids, descriptors).ok_or_else(nonsense)?;
     arrange(&mut beginning.bound, wanted.request)?;
     Ok(Start {
         predecessor: Some(Predecessor {
@@ -152,9 +168,7 @@ fn compare(offer: &Offer, wanted: &StartRequest<'_>, path: &Path) -> Result<(), 
 }
 
 fn difference(offer: &Offer, wanted: &StartRequest<'_>) -> Option<(&'static str, String, String)> {
-    let StartRequest {
-        request, server_id, ..
-    } = wanted;
+    let request = wanted.request;
     if !is_at(offer.address, request.bind, request.port) {
         let ours = SocketAddr::new(request.bind.candidates()[0], request.port);
         return Some(("address", offer.address.to_string(), ours.to_string()));
@@ -163,29 +177,63 @@ fn difference(offer: &Offer, wanted: &StartRequest<'_>) -> Option<(&'static str,
         true => "TLS with HTTP/3",
         false => "clear text",
     };
+    let (theirs, ours) = (protection(offer.udp > 0), protection(request.with_udp));
+    (theirs != ours).then(|| ("protection", theirs.into(), ours.into()))
+}
+
+fn differs_in_server(offer: &Offer, wanted: &StartRequest<'_>, path: &Path) -> Error {
     let id = |id: String| match id.is_empty() {
         true => "none".to_owned(),
         false => id,
     };
-    let all = [
-        (
-            "protection",
-            protection(offer.udp > 0).into(),
-            protection(request.with_udp).into(),
-        ),
-        (
-            "number of threads",
-            offer.workers.to_string(),
-            request.workers.to_string(),
-        ),
-        ("spread", offer.spread.clone(), request.spread.to_string()),
-        (
-            "server ID",
-            id(offer.server_id.clone()),
-            id(server_id.to_string()),
-        ),
-    ];
-    all.into_iter().find(|(_, theirs, ours)| theirs != ours)
+    Error::TakeoverDiffers {
+        path: path.into(),
+        what: "server ID",
+        theirs: id(offer.server_id.clone()),
+        ours: id(wanted.server_id.to_string()),
+    }
+}
+
+/// Returns true if no server of ours has more of anything than is offered.
+fn is_bounded(offer: &Offer) -> bool {
+    let most = WorkerId::MAX_WORKERS;
+    let are_bounded = |(tcp, udp)| (1..=most).contains(&tcp) && udp <= most;
+    offer.predecessors.len() <= MAX_PREDECESSORS
+        && offer.further.len() <= Options::MAX_LISTENERS
+        && sockets(offer).all(are_bounded)
+}
+
+/// The processes that may still have connections, by their connection IDs: the one that offers, and those before it.
+/// `None`: no server of ours offers this.
+fn processes(offer: &Offer) -> Option<Vec<ProcessIds>> {
+    let own = PredecessorOffer {
+        generation: offer.generation,
+        workers: offer.workers,
+        server_id: offer.server_id.clone(),
+    };
+    let process = |it: &PredecessorOffer| {
+        let is_bounded = (1..=WorkerId::MAX_WORKERS).contains(&it.workers);
+        is_bounded.then_some(ProcessIds {
+            server: it.server_id.parse().ok()?,
+            generation: Generation::new(it.generation).ok()?,
+            workers: it.workers,
+        })
+    };
+    [&own]
+        .into_iter()
+        .chain(&offer.predecessors)
+        .map(process)
+        .collect()
+}
+
+/// The connection IDs of this process: of the first number in the row with which no ID of it can be taken for one of
+/// another process. `None` where there is none, which takes server IDs of different lengths and more than 240 workers, or
+/// processes of 16 takeovers.
+fn next_ids(former: &[ProcessIds], wanted: &StartRequest<'_>) -> Option<ProcessIds> {
+    let last = former.first()?.generation;
+    let all = successors(Some(last.next()), |it| Some(it.next()));
+    let mut all = all.take_while(|it| *it != last).map(|it| wanted.ids(it));
+    all.find(|ids| former.iter().all(|it| ids.is_told_from(it)))
 }
 
 /// Returns true if an address is one that was asked for.
@@ -193,13 +241,14 @@ fn is_at(address: SocketAddr, bind: Bind, port: u16) -> bool {
     bind.candidates().contains(&address.ip()) && (port == 0 || port == address.port())
 }
 
-/// Leaves the further addresses that are wanted, in their order: those that were handed over, and what they lack bound
+/// Has the first address suit the workers, and leaves the further addresses that are wanted, in their order: those that were handed over, and what they lack bound
 /// anew. Others are closed, and end for their clients with the process that had them. What one entry names by its port is
 /// not taken for another's that has any.
 ///
 /// # Errors
 /// An address that was not handed over can't be had.
 fn arrange(bound: &mut Bound, request: &Request) -> Result<(), Error> {
+    listen::fit(bound.address, (&mut bound.tcp, &mut bound.udp), request)?;
     let mut offered = std::mem::take(&mut bound.further);
     let (any, named): (Vec<_>, Vec<_>) = request
         .further
@@ -220,6 +269,11 @@ fn arrange(bound: &mut Bound, request: &Request) -> Result<(), Error> {
             true => {}
             false => further.udp.clear(),
         }
+        listen::fit(
+            further.address,
+            (&mut further.tcp, &mut further.udp),
+            request,
+        )?;
         arranged.push((place, further));
     }
     arranged.sort_by_key(|(place, _)| *place);
@@ -228,20 +282,14 @@ fn arrange(bound: &mut Bound, request: &Request) -> Result<(), Error> {
     Ok(())
 }
 
-/// Receives the descriptors of the offer, which is a wanted one: no address has more UDP sockets than there are
-/// workers.
+/// Receives the descriptors of the offer, whose number is bounded.
 fn receive_descriptors(
     socket: &OwnedFd,
     offer: &Offer,
-    request: &Request,
     path: &Path,
 ) -> Result<Vec<OwnedFd>, Error> {
-    let udp: Vec<_> = udp_sockets(offer).collect();
-    if udp.iter().any(|sockets| *sockets > request.workers) {
-        return Err(broken(path, io::ErrorKind::InvalidData.into()));
-    }
-    let tcp = request.listeners() * udp.len();
-    let count = 2 + offer.predecessors.len() + tcp + udp.iter().sum::<usize>();
+    let sockets: usize = sockets(offer).map(|(tcp, udp)| tcp + udp).sum();
+    let count = 2 + offer.predecessors.len() + sockets;
     let mut all = Vec::new();
     while all.len() < count {
         let (message, descriptors) = receive_message(socket, path)?;
@@ -256,29 +304,28 @@ fn receive_descriptors(
     Ok(all)
 }
 
-/// The number of UDP sockets at each address, the first one first.
-fn udp_sockets(offer: &Offer) -> impl Iterator<Item = usize> {
-    let further = offer.further.iter().map(|it| it.udp);
-    [offer.udp].into_iter().chain(further)
+/// The number of TCP and of UDP sockets at each address, the first one first.
+fn sockets(offer: &Offer) -> impl Iterator<Item = (usize, usize)> {
+    let further = offer.further.iter().map(|it| (it.tcp, it.udp));
+    [(offer.tcp, offer.udp)].into_iter().chain(further)
 }
 
 /// `None`: no server of ours offers this.
-fn unpack(offer: &Offer, descriptors: Vec<OwnedFd>, request: &Request) -> Option<Start> {
-    let generation = Generation::new(offer.generation).ok()?;
+fn unpack(
+    offer: &Offer,
+    former: Vec<ProcessIds>,
+    ids: ProcessIds,
+    descriptors: Vec<OwnedFd>,
+) -> Option<Start> {
     let mut next = descriptors.into_iter();
     let socket = HandoverSocket::from_descriptor(next.next()?);
-    let mut predecessors = vec![PredecessorRelay::new(generation, next.next()?)];
-    for predecessor in &offer.predecessors {
-        predecessors.push(PredecessorRelay::new(
-            Generation::new(*predecessor).ok()?,
-            next.next()?,
-        ));
-    }
+    let relays = former.into_iter();
+    let predecessors = relays.map(|ids| Some(PredecessorRelay::new(ids, next.next()?)));
+    let predecessors = predecessors.collect::<Option<_>>()?;
     let addresses = offer.further.iter().map(|it| it.address);
     let addresses = [offer.address].into_iter().chain(addresses);
-    let mut sockets = addresses.zip(udp_sockets(offer)).map(|(address, udp)| {
-        let tcp = next.by_ref().take(request.listeners());
-        let tcp = tcp.map(TcpListener::from).collect();
+    let mut sockets = addresses.zip(sockets(offer)).map(|(address, (tcp, udp))| {
+        let tcp = next.by_ref().take(tcp).map(TcpListener::from).collect();
         let udp = next.by_ref().take(udp).map(UdpSocket::from).collect();
         Further { address, tcp, udp }
     });
@@ -291,7 +338,7 @@ fn unpack(offer: &Offer, descriptors: Vec<OwnedFd>, request: &Request) -> Option
     };
     Some(Start {
         bound,
-        generation: generation.next(),
+        ids,
         predecessors,
         secrets: offer.secrets.clone(),
         socket: Some(socket),
@@ -329,7 +376,7 @@ mod tests {
             address: "[::]:8443".parse().unwrap(),
             further: Vec::new(),
             workers: 2,
-            spread: "per-worker".into(),
+            tcp: 2,
             udp: 2,
             server_id: "0a".into(),
             predecessors: Vec::new(),
@@ -395,18 +442,47 @@ mod tests {
             |it| it.with_udp = false,
             "protection is TLS with HTTP/3, not clear text",
         );
-        says(|it| it.workers = 3, "number of threads is 2, not 3");
-        says(
-            |it| it.spread = Spread::RoundRobin,
-            "spread is per-worker, not round-robin",
-        );
+    }
+
+    #[test]
+    fn connection_ids_are_told_from_those_of_processes_that_still_end() {
         let request = request();
-        let wanted = StartRequest {
-            request: &request,
-            server_id: ServerId::default(),
-            path: None,
+        let next = |server: &str, offer: &Offer| {
+            let wanted = StartRequest {
+                request: &request,
+                server_id: server.parse().unwrap(),
+                path: None,
+            };
+            let ids = next_ids(&processes(offer).unwrap(), &wanted)?;
+            Some(ids.generation.number())
         };
-        let difference = difference(&offer(), &wanted);
-        assert_eq!(difference, Some(("server ID", "0a".into(), "none".into())));
+        assert_eq!(next("0a", &offer()), Some(1));
+        assert_eq!(next("0b", &offer()), Some(0 + 1));
+        assert_eq!(next("", &offer()), Some(1));
+        let with = |change: fn(&mut Offer)| {
+            let mut offer = offer();
+            change(&mut offer);
+            offer
+        };
+        // The bytes of the server ID are those of a worker of number 1 in the row.
+        let as_worker = with(|it| it.server_id = "1000".into());
+        assert_eq!(next("", &as_worker), Some(2));
+        let long_ago = |it: &mut Offer| {
+            let (generation, workers, server_id) = (1, 2, "0a".into());
+            let it = &mut it.predecessors;
+            it.push(PredecessorOffer {
+                generation,
+                workers,
+                server_id,
+            });
+        };
+        assert_eq!(next("0a", &with(long_ago)), Some(2), "16 takeovers ago");
+        let many = with(|it| (it.workers, it.server_id) = (4096, String::new()));
+        assert_eq!(
+            next("00", &many),
+            None,
+            "each ID may be one of the former process's"
+        );
+        assert_eq!(next("10", &many), Some(1));
     }
 }

@@ -144,10 +144,11 @@ async fn assert_answers(server: &Running, name: &str) {
     assert_eq!(who(server).await, [name; 3]);
 }
 
+/// Tests of takeovers are much work for one machine, on which other tests look at the clock.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+
 /// Two takeovers in the middle of downloads.
 async fn replace_twice(row: &Row) {
-    /// Tests of takeovers are much work for one machine, on which other tests look at the clock.
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
     let _turn = ONE_AT_A_TIME.lock().await;
     let first = row.first();
     assert_answers(&first, "first").await;
@@ -335,11 +336,9 @@ type Change = fn(&mut Options);
 async fn a_server_with_other_sockets_takes_nothing_over() {
     let row = Row::default();
     let first = row.first();
-    let other: [(Change, &str); 4] = [
+    let other: [(Change, &str); 2] = [
         (|it| it.port += 1, "address"),
         (|it| it.bind = Bind::All, "address"),
-        (|it| it.threads = NonZeroUsize::new(3).unwrap(), "threads"),
-        (|it| it.server_id = "0a".parse().unwrap(), "server ID"),
     ];
     for (change, what) in other {
         let options = row.options();
@@ -352,22 +351,112 @@ async fn a_server_with_other_sockets_takes_nothing_over() {
         };
         assert!(error.to_string().contains(what), "{error}");
     }
-    let spread = |it: &mut Options| {
-        it.spread = match it.spread {
-            Spread::PerWorker => Spread::RoundRobin,
-            Spread::RoundRobin => Spread::PerWorker,
-        }
-    };
-    let options = row.options();
-    let error = first.next(|it| {
-        options(it);
-        spread(it);
-    });
-    assert!(matches!(
-        error.map(drop),
-        Err(Error::TakeoverDiffers { what: "spread", .. })
-    ));
     assert_answers(&first, "first").await;
+}
+
+/// What a server has that takes the place of another one.
+#[derive(Clone, Copy)]
+struct Sockets {
+    threads: usize,
+    spread: Spread,
+    server_id: &'static str,
+}
+
+impl Sockets {
+    const fn of(threads: usize) -> Self {
+        Self {
+            threads,
+            spread: Spread::PerWorker,
+            server_id: "",
+        }
+    }
+
+    fn set(self, options: &mut Options) {
+        options.threads = NonZeroUsize::new(self.threads).unwrap();
+        options.spread = self.spread;
+        options.server_id = self.server_id.parse().unwrap();
+    }
+}
+
+/// Servers one after the other, while clients connect at any moment over every protocol, and downloads go on
+/// at each of them.
+fn each_after_the_other(steering: Steering, all: &[Sockets]) {
+    let _turn = ONE_AT_A_TIME.blocking_lock();
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
+    let runtime = runtime.unwrap();
+    let row = Row::new(steering, 1);
+    let names = (1..=all.len()).map(|number| format!("server {number}"));
+    let names: Vec<_> = names.collect();
+    let mut servers: Vec<Running> = Vec::new();
+    let (end, mut clients, mut downloads) = (Arc::default(), Vec::new(), Vec::new());
+    for (sockets, name) in all.iter().zip(&names) {
+        let options = row.options();
+        let set = |it: &mut Options| {
+            options(it);
+            sockets.set(it);
+        };
+        let next = match servers.last() {
+            None => Running::tls(set),
+            Some(former) => former.next(set).unwrap(),
+        };
+        let next = named(next, name);
+        if servers.is_empty() {
+            clients = vec![
+                connect_again_and_again(&next, &end, ask_over_h1),
+                connect_again_and_again(&next, &end, ask_over_h2),
+                connect_again_and_again(&next, &end, ask_over_h3),
+            ];
+        }
+        downloads.push(runtime.block_on(Downloads::begin(&next)));
+        clients.iter().for_each(|it| it.wait_for(name));
+        servers.push(next);
+    }
+    thread::sleep(SETTLE + Duration::from_millis(500));
+    end.store(true, Ordering::Relaxed);
+    for client in clients {
+        client.thread.join().unwrap();
+        let mut answers = client.answers.lock().unwrap().clone();
+        answers.dedup();
+        assert_eq!(answers, names);
+    }
+    for download in downloads {
+        runtime.block_on(download.end());
+    }
+    let last = servers.pop().unwrap();
+    for former in servers {
+        former.join().unwrap();
+    }
+    runtime.block_on(assert_answers(&last, names.last().unwrap()));
+}
+
+#[test]
+fn the_number_of_threads_changes_and_no_connection_is_lost() {
+    each_after_the_other(Steering::Kernel, &[1, 2, 1].map(Sockets::of));
+}
+
+#[test]
+fn it_does_where_workers_pass_datagrams_on() {
+    each_after_the_other(Steering::Workers, &[2, 4, 3].map(Sockets::of));
+}
+
+#[test]
+fn the_spread_and_the_server_id_change_and_no_connection_is_lost() {
+    let handed = Sockets {
+        spread: Spread::RoundRobin,
+        ..Sockets::of(2)
+    };
+    let named = Sockets {
+        server_id: "0a",
+        ..Sockets::of(3)
+    };
+    let renamed = Sockets {
+        server_id: "1001",
+        ..handed
+    };
+    each_after_the_other(Steering::Kernel, &[handed, named, renamed]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -265,8 +265,8 @@ fn report(former: &Plan, new: &Plan) -> String {
     if former.config().limits.max_body != new.config().limits.max_body {
         lines.push("changed max-body of [limits]".into());
     }
-    if former.config().threads != new.config().threads {
-        lines.push("not changed: threads; that takes a restart".into());
+    if let Some(what) = takes_restart(former.config(), new.config()) {
+        lines.push(format!("not changed: {what}; that takes a restart"));
     }
     let kept = not_replaced(former.config(), new.config());
     if !kept.is_empty() {
@@ -301,6 +301,16 @@ fn of_process(limits: &Limits) -> Limits {
     }
 }
 
+/// What a process that takes over has as the former one.
+fn takes_restart(former: &Config, new: &Config) -> Option<String> {
+    let (former, new) = (former.listen.main()?, new.listen.main()?);
+    if former.address != new.address {
+        return Some(format!("the first address of [listen], {}", new.address));
+    }
+    let differs = former.has_http3() != new.has_http3();
+    differs.then(|| "HTTP/3 at the first address of [listen]".into())
+}
+
 /// The keys that are different and hold for the process.
 fn not_replaced(former: &Config, new: &Config) -> Vec<&'static str> {
     let policy = |config: &Config| {
@@ -308,6 +318,7 @@ fn not_replaced(former: &Config, new: &Config) -> Vec<&'static str> {
         default.map(|site| site.policy.clone())
     };
     let keys = [
+        ("threads", former.threads != new.threads),
         ("state", former.state != new.state),
         ("grace", former.grace != new.grace),
         ("takeover", former.takeover != new.takeover),
@@ -359,8 +370,7 @@ mod tests {
         assert_eq!(
             report(&former, &new),
             "changed site a.example\nadded the default site\nremoved site b.example\n\
-             not changed: threads; that takes a restart\n\
-             not changed in place: the policy of the default site; start a new process for that, \
+             not changed in place: threads, the policy of the default site; start a new process for that, \
              which takes over with `takeover`\n"
         );
         assert_eq!(
@@ -376,6 +386,16 @@ mod tests {
             report(&limits(""), &limits("max-body = \"1MB\"\n")),
             "changed max-body of [limits]\n"
         );
+        let listening = |https: &str| {
+            plan(&format!(
+                "[listen]\nhttps = [{https}]\n[[site]]\ndefault = true\n{SITE}"
+            ))
+        };
+        let former = listening("\"*:443\"");
+        let restarts = |https| report(&former, &listening(https)).contains("takes a restart");
+        assert!(!restarts("\"*:443\", \"*:444\""));
+        assert!(restarts("\"*:444\", \"*:443\""));
+        assert!(restarts("{ address = \"*:443\", protocols = [\"h2\"] }"));
         let kept = report(&limits(""), &limits("max-held = \"1MB\"\n"));
         assert!(
             kept.starts_with("not changed in place: [limits];"),
