@@ -546,6 +546,10 @@ impl Context {
                 client.probe.abort_on_close();
                 Ok(())
             }
+            () = tunnel::vanished(&client.stream) => {
+                client.probe.abort_on_close();
+                Ok(())
+            }
             () = client.admitted.evicted() => Ok(()),
         };
         client.admitted.set_requests(0);

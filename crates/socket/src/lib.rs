@@ -6,6 +6,7 @@
 //! - [`Timer`]: a timer as exact as the kernel's.
 //! - [`steer_by_connection_id`]: to each worker the datagrams of its own connections.
 //! - [`tcp_info`]: the kernel's counters of a TCP connection.
+//! - [`Keepalive`]: a TCP peer that has vanished is found out, also where both ends are silent.
 //!
 //! The server (`serve`), the clients (`load`) and the raw transports (`raw`) share it. What the
 //! datagrams mean is the engine's (`altway-quic`), when to wait is the loop's.
@@ -29,6 +30,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod keepalive;
 mod steering;
 mod sys;
 mod tcp_info;
@@ -36,6 +38,7 @@ mod timer;
 mod udp;
 mod watched;
 
+pub use keepalive::{Keepalive, KeepaliveWatch};
 pub use steering::steer_by_connection_id;
 pub use sys::{raise_udp_buffers, raise_udp_receive_buffer, route_udp_payload, watch};
 pub use tcp_info::{TcpDeliveryRate, TcpInfo, tcp_info};

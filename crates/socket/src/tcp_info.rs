@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// A TCP connection's counters since its beginning, and its path as it is now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TcpInfo {
     /// Smallest round-trip time of the last minutes; `None` before the first sample.
     pub min_rtt: Option<Duration>,
@@ -50,6 +50,9 @@ pub struct TcpInfo {
     /// Time since a segment with an acknowledgement last arrived; all but the first have one. In whole
     /// milliseconds, and as exact as the kernel's ticks (1 to 10 ms).
     pub since_acknowledgement: Duration,
+    /// Segments that were sent again since something was last acknowledged, because a time-out has passed, or that have asked
+    /// without an answer whether the peer is there or its window still closed; 255 at most.
+    pub unanswered: u64,
 }
 
 impl TcpInfo {
@@ -113,6 +116,7 @@ impl Fields<'_> {
             option_bytes: self.option_bytes()?,
             path_mtu: field!(self, tcpi_pmtu: u32)?,
             since_acknowledgement: Duration::from_millis(field!(self, tcpi_last_ack_recv: u32)?),
+            unanswered: field!(self, tcpi_retransmits: u8)?.max(field!(self, tcpi_probes: u8)?),
         })
     }
 

@@ -11,10 +11,12 @@ mod deadline;
 mod head;
 mod incoming;
 mod read;
+mod switched;
 mod upload;
 
 pub(crate) use head::{Fields, ForwardedHead};
 pub(crate) use incoming::Incoming;
+pub(crate) use switched::Switched;
 
 use crate::BoxError;
 use crate::content::Outgoing;
@@ -32,9 +34,7 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
 use std::net::IpAddr;
-use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 use upload::{Upload, UploadTask};
 
@@ -405,11 +405,7 @@ impl Exchange {
             if !self.is_upgrade || !head.switches() {
                 return Err(BadHead.into());
             }
-            Content::Switched(Switched {
-                input,
-                stream,
-                _open: open,
-            })
+            Content::Switched(Switched::new(input, stream, open))
         } else {
             let is_kept = head.keeps_connection() && self.is_broken.is_none();
             let io = match self.upload.take().filter(|_| self.is_broken.is_none()) {
@@ -427,46 +423,5 @@ impl Exchange {
             fields: head.into_stripped(),
             content,
         })
-    }
-}
-
-/// A connection whose protocol is another one now, with what was read of that.
-#[derive(Debug)]
-pub(crate) struct Switched {
-    input: Bytes,
-    stream: Stream,
-    _open: OpenConnection,
-}
-
-impl AsyncRead for Switched {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        if self.input.is_empty() {
-            return Pin::new(&mut self.stream).poll_read(cx, buffer);
-        }
-        let n = self.input.len().min(buffer.remaining());
-        buffer.put_slice(&self.input.split_to(n));
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for Switched {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }

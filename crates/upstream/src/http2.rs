@@ -46,10 +46,10 @@ const FIRST_STREAMS: usize = 100;
 
 /// Time after which a server that has requests is asked whether it is there: one that is gone without a word is found out
 /// while they wait for it.
-const KEEP_ALIVE: Duration = Duration::from_secs(20);
+pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(20);
 
 /// Time in which it has to answer.
-const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A handle on a connection. It goes on until the last handle and the last exchange have gone, or the server ends it.
 #[derive(Debug, Clone)]

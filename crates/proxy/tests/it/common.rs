@@ -44,12 +44,22 @@ pub(crate) fn proxy(options: altway_upstream::Options) -> Running {
 }
 
 pub(crate) fn proxy_with(options: altway_upstream::Options, settings: Settings) -> Running {
+    proxy_of(options, settings, |_| {})
+}
+
+/// A proxy that is served with changed options.
+pub(crate) fn proxy_of(
+    options: altway_upstream::Options,
+    settings: Settings,
+    change: impl FnOnce(&mut Options),
+) -> Running {
     let site = Site::responder(Proxy::new(Group::new(options).unwrap(), settings));
     let mut options = Options::clear_text();
     options.site = site;
     options.bind = Bind::Address(Ipv4Addr::LOCALHOST.into());
     options.port = 0;
     options.threads = NonZeroUsize::MIN;
+    change(&mut options);
     let server = Server::bind(&options).unwrap();
     let address = server.local_addr();
     let (stop, signal) = stop_channel();

@@ -112,6 +112,7 @@ mod tests {
             option_bytes: 12,
             path_mtu: 1_500,
             since_acknowledgement,
+            unanswered: 0,
         }
     }
 

@@ -11,6 +11,7 @@ mod transport;
 mod unsent_budget;
 
 use super::measured::TcpPathSampler;
+use super::tunnel::KEEPALIVE;
 use super::turns::Turns;
 use crate::client_auth::Presented;
 use crate::clients::AdmittedConnection;
@@ -20,6 +21,7 @@ use crate::request::listener_policy::ListenerPolicy;
 use crate::setup::{ListenerConfig, Setup};
 use crate::stop::StopSignal;
 use altway_http2::{self as http2, Code, Connection, Output};
+use altway_socket::KeepaliveWatch;
 pub(super) use buffers::WorkerBuffers;
 use responses::Responses;
 use std::cell::RefCell;
@@ -124,6 +126,8 @@ pub(super) struct Driver {
     ended: bool,
     /// The beginning of the idle time in which memory was given back.
     rested: Option<Instant>,
+    /// Looks after the client of a tunnel; `None`: it has asked for none.
+    watch: Option<Box<KeepaliveWatch>>,
     admitted: Rc<AdmittedConnection>,
     /// Memory that the connections of its client hold.
     share: HeldBytes,
@@ -154,11 +158,13 @@ struct Wake {
     stop: bool,
     /// Exchanges can go on.
     ready: bool,
+    /// The client of a tunnel is gone.
+    vanished: bool,
 }
 
 impl Wake {
     fn is_some(&self) -> bool {
-        self.readable || self.writable || self.due || self.stop || self.ready
+        self.readable || self.writable || self.due || self.stop || self.ready || self.vanished
     }
 }
 
@@ -192,6 +198,7 @@ impl Driver {
             giving_up: None,
             ended: false,
             rested: None,
+            watch: None,
             admitted: parts.admitted,
             held: share.holder(),
             share,
@@ -238,6 +245,7 @@ impl Driver {
             }
             wake = poll_fn(|cx| {
                 let mut wake = self.poll_socket(cx)?;
+                wake.vanished = self.poll_vanished(cx).is_ready();
                 wake.ready = self.responses.poll(cx) && !self.is_output_full();
                 let is_to_end = || signal.is_requested() || self.admitted.is_evicted();
                 if !registered || timer.is_elapsed() || (!stopping && is_to_end()) {
@@ -254,6 +262,10 @@ impl Driver {
                 }
             })
             .await?;
+            if wake.vanished {
+                self.transport.abort_on_close();
+                return Ok(());
+            }
         }
         if !self.output.is_empty() || self.transport.wants_write() {
             // The kernel would keep for minutes what the client doesn't read.
@@ -289,6 +301,13 @@ impl Driver {
             self.engine.turn(now, &mut self.output).rest();
             self.responses.rest();
             self.backlog.shrink_to_fit();
+        }
+    }
+
+    fn poll_vanished(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.watch {
+            Some(watch) => self.transport.poll_vanished(watch, cx),
+            None => Poll::Pending,
         }
     }
 
@@ -373,6 +392,9 @@ impl Driver {
         self.held.set(held + self.engine.unfinished_block());
         self.holds = held > 0;
         self.admitted.set_requests(self.engine.open_streams());
+        if self.responses.has_tunnels() && self.watch.is_none() {
+            self.watch = Some(Box::new(self.transport.watch(KEEPALIVE)));
+        }
         if self.engine.open_streams() == 0 {
             self.responses.hand_on();
         }

@@ -8,6 +8,7 @@ use crate::request::body::Body;
 use crate::request::handler::BoxError;
 use crate::request::upgrade::is_handshake;
 use crate::request::upload::{Upload, upload};
+use altway_socket::{Keepalive, KeepaliveWatch};
 use bytes::{Buf, Bytes};
 use http::Request;
 use http_body::Body as _;
@@ -18,6 +19,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::timeout;
 
@@ -29,6 +31,21 @@ const READ_BYTES: usize = 8 << 10;
 
 /// Time that the client has to close its half once the service has ended the stream.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// As patient as the idle time-out of QUIC is by default: a client in a lift comes back, and is not asked so often that it
+/// costs a phone its battery.
+pub(super) const KEEPALIVE: Keepalive = Keepalive {
+    idle: Duration::from_secs(30),
+    interval: Duration::from_secs(10),
+    probes: 3,
+};
+
+/// Waits until a client that has a tunnel is found to have vanished while something is under way to it; while nothing is,
+/// `stream` fails.
+pub(super) async fn vanished(stream: &TcpStream) {
+    let mut watch = KeepaliveWatch::new(KEEPALIVE, stream);
+    poll_fn(|cx| watch.poll(stream, cx)).await;
+}
 
 /// The client's bytes, for a request that may open a tunnel.
 pub(super) struct Incoming {

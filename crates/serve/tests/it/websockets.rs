@@ -128,6 +128,35 @@ async fn a_handler_whose_client_vanishes_is_dropped_at_once() {
     }
 }
 
+/// Connections of the server at this port whose clients the kernel asks whether they are there: those with a keepalive timer.
+fn asked_from(server: &Running) -> usize {
+    let port = format!(":{:04X}", server.address.port());
+    let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let is_asked = |line: &&str| {
+        let columns: Vec<_> = line.split_whitespace().collect();
+        columns[1].ends_with(&port) && columns[5].starts_with("02:")
+    };
+    sockets.lines().filter(is_asked).count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_of_tcp_that_has_a_tunnel_is_asked_whether_it_is_there_and_no_other() {
+    for over in [Over::Http1, Over::Http2] {
+        let (app, mut began, _dropped) = silent();
+        let server = on_worker(app, |_| {});
+        let _idle = server.connect_tls(&[b"h2"]).await;
+        assert_eq!(asked_from(&server), 0, "{over:?}");
+        let (_socket, _gone) = over.connect(&server, "/").await;
+        soon(began.recv()).await.unwrap();
+        let asked = async {
+            while asked_from(&server) != 1 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        soon(asked).await;
+    }
+}
+
 const HANDSHAKE: &[u8] = b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\n\
     upgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 

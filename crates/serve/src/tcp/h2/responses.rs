@@ -21,7 +21,7 @@ use crate::tcp::measured::TcpPathSampler;
 use altway_http2::{CloseReason, Code, Event, Head, HeadId, StreamId, Turn};
 use altway_select::Decision;
 use bytes::{Buf, Bytes};
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::Context;
@@ -33,6 +33,8 @@ pub(super) struct Responses {
     probe: Rc<TcpPathSampler>,
     /// True if the acknowledgement of what was sent is to be watched for.
     watch: bool,
+    /// The client has asked for a tunnel.
+    has_tunnels: bool,
 }
 
 impl Responses {
@@ -65,12 +67,18 @@ impl Responses {
             pending: PendingWork::new(Rc::clone(&buffers.work)),
             probe,
             watch: false,
+            has_tunnels: false,
         }
     }
 
     /// Finds out which exchanges can go on; whether any can. Wakes the task when that changes.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> bool {
         self.pending.poll(cx)
+    }
+
+    /// Returns true if the client has asked for a tunnel.
+    pub(super) fn has_tunnels(&self) -> bool {
+        self.has_tunnels
     }
 
     /// Returns true if no exchange is in progress.
@@ -156,7 +164,10 @@ impl Responses {
             Event::Request { stream, head, end } => {
                 let step = self.screen(head, end, in_progress, buffers);
                 let request = match step {
-                    Step::Ask(request) => self.receive_body(stream, request, end),
+                    Step::Ask(request) => {
+                        self.has_tunnels |= request.method() == Method::CONNECT;
+                        self.receive_body(stream, request, end)
+                    }
                     Step::Refuse(response) => return self.respond(turn, stream, response, buffers),
                     Step::Send(prepared) => {
                         let (exchanges, mut context) = self.split(turn, buffers);

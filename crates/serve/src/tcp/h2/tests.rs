@@ -19,6 +19,8 @@ use crate::stop::stop_channel;
 use crate::tcp::turns::HANDSHAKE_STEPS;
 use crate::{PrefixLengths, Protocols};
 use altway_message::Scheme;
+use altway_socket::Keepalive;
+use socket2::{SockFilter, SockRef};
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};
 
@@ -221,6 +223,29 @@ async fn responses_that_no_window_takes_hold_nothing_of_a_large_file() {
 
 /// SETTINGS with ACK (RFC 9113 section 6.5).
 const SETTINGS_ACK: &[u8] = &[0, 0, 0, 4, 1, 0, 0, 0, 0];
+
+#[tokio::test]
+async fn a_client_that_has_vanished_with_a_tunnel_takes_its_connection_along() {
+    let dir = tempfile::tempdir().unwrap();
+    let setup = patient_setup(dir.path());
+    let worker = worker(&setup, 64 << 20);
+    let said = [&asking("small", 1, 1 << 20)[..], SETTINGS_ACK].concat();
+    let (mut driver, mut client) = connect(&setup, &worker, &said);
+    run_until(&mut driver, |it| it.responses.is_idle()).await;
+    let quick = Keepalive {
+        idle: Duration::from_secs(1),
+        interval: Duration::from_secs(1),
+        probes: 1,
+    };
+    driver.watch = Some(Box::new(driver.transport.watch(quick)));
+    client.write_all(PING).unwrap();
+    // Its answer is on the way for ever: of what comes the kernel keeps 0 bytes (BPF_RET | BPF_K).
+    let drop_all = SockFilter::new(6, 0, 0, 0);
+    SockRef::from(&client).attach_filter(&[drop_all]).unwrap();
+    let (_handle, signal) = stop_channel();
+    let ended = timeout(TIME_LIMIT / 2, driver.run(signal, turns())).await;
+    ended.expect("sooner than the idle time-out").unwrap();
+}
 
 /// Room for 16 KiB of the first response (RFC 9113 section 6.9).
 const WINDOW_UPDATE: &[u8] = &[0, 0, 4, 8, 0, 0, 0, 0, 1, 0, 0, 0x40, 0];

@@ -5,6 +5,7 @@
 //! system call that would find it out.
 
 use altway_http2::Output;
+use altway_socket::{Keepalive, KeepaliveWatch};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustls::ServerConnection;
 use std::io::{self, IoSlice, Read, Write};
@@ -71,6 +72,20 @@ impl Transport {
             })
         });
         Self { stream, tls }
+    }
+
+    /// The socket's signs of life, which are asked for from now on.
+    pub(super) fn watch(&self, keepalive: Keepalive) -> KeepaliveWatch {
+        KeepaliveWatch::new(keepalive, &*self.stream)
+    }
+
+    /// Ready once `watch` finds that the peer has vanished.
+    pub(super) fn poll_vanished(
+        &self,
+        watch: &mut KeepaliveWatch,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
+        watch.poll(&*self.stream, cx)
     }
 
     pub(super) fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
