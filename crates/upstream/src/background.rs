@@ -104,6 +104,7 @@ async fn resolve(group: Weak<Shared>, member: usize) {
             }
             Err(_) => {}
         }
+        group.leave_former_addresses(member).await;
         drop(group);
         sleep(REFRESH).await;
     }

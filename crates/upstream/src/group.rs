@@ -335,6 +335,23 @@ impl Shared {
         others.any(|(place, it)| place != member && it.health().is_available(now))
     }
 
+    /// Lets go of connections to addresses that the name of a server has left. Waits for connections that are being opened.
+    pub(crate) async fn leave_former_addresses(&self, member: usize) {
+        let names = &self.members[member].connector.names;
+        if !names.have_changed() {
+            return;
+        }
+        // Cloned: pools of other workers may come while it waits.
+        let pools: Vec<_> = self
+            .pools
+            .iter()
+            .map(|it| Arc::clone(&it[member]))
+            .collect();
+        for pool in pools {
+            pool.leave(names).await;
+        }
+    }
+
     fn none(&self, now: Instant) -> NoServer {
         let times = self
             .members

@@ -189,6 +189,16 @@ impl Pool {
         Ok((connection, false))
     }
 
+    /// Lets go of connections over HTTP/2 and HTTP/3 to an address that `names` have left: they end with the requests that they have,
+    /// at once where there are none. Those of HTTP/1.1 don't wait for long as it is.
+    pub(crate) async fn leave(&self, names: &Names) {
+        let mut shared = self.shared.lock().await;
+        shared.take_if(|it| names.has_left(|| it.sender.address()));
+        drop(shared);
+        let mut http3 = self.http3.lock().await;
+        http3.take_if(|it| names.has_left(|| Some(it.address())));
+    }
+
     /// Connections that wait for a request.
     pub(crate) fn idle_connections(&self) -> usize {
         self.lock().len()
@@ -331,6 +341,43 @@ mod tests {
         assert_eq!(connection().await, (second.ip(), false));
         assert_eq!(connection().await, (second.ip(), true));
         assert!(!former.is_closed(), "what runs there ends there");
+    }
+
+    #[tokio::test]
+    async fn a_connection_of_http2_without_requests_ends_once_its_server_has_left_its_address() {
+        let [first, second] = servers().await;
+        let address = second.local_addr().unwrap();
+        let (connector, pool) = (connector(address.port(), Protocol::Http2), pool());
+        connector.names.keep(&[first.local_addr().unwrap()]);
+        let serving = tokio::spawn(async move {
+            let (stream, _) = first.accept().await.unwrap();
+            let mut connection = h2::server::handshake(stream).await.unwrap();
+            let (_, mut respond) = connection.accept().await.unwrap().unwrap();
+            let response = http::Response::new(());
+            let mut sending = respond.send_response(response, false).unwrap();
+            let end = async {
+                sending.send_data("all".into(), true).unwrap();
+                connection.accept().await.is_none()
+            };
+            end.await
+        });
+        let (connection, _) = pool.multiplexed(&connector).await.unwrap();
+        let request = http::Request::get("http://moves.test/").body(()).unwrap();
+        let none = http_body_util::Empty::<bytes::Bytes>::new();
+        let content = crate::content::Content::new(none, &http::Method::GET, 0, None);
+        let sent = connection.send(request, content.attempt(None), None);
+        let running = async { sent.await.map_err(|(error, _)| error) };
+        pool.leave(&connector.names).await;
+        assert!(pool.shared.lock().await.is_some(), "its address is known");
+        connector.names.keep(&[address]);
+        pool.leave(&connector.names).await;
+        let mut content = running.await.unwrap().into_body();
+        drop(connection);
+        let next = std::future::poll_fn(|cx| content.poll_frame(cx)).await;
+        assert_eq!(next.unwrap().unwrap().into_data().unwrap(), "all");
+        drop(content);
+        let ended = tokio::time::timeout(Duration::from_secs(50), serving).await;
+        assert!(ended.unwrap().unwrap());
     }
 
     #[tokio::test]

@@ -40,10 +40,15 @@ impl Names {
         !self.known().is_empty()
     }
 
+    /// Returns whether an answer had not all addresses of the one before it.
+    pub(crate) fn have_changed(&self) -> bool {
+        self.has_changed.load(Ordering::Relaxed)
+    }
+
     /// Returns whether the server has left the address that a connection is to, which `address` gives: the latest answer
     /// has others alone. One without an address, that of a Unix socket, is never left.
     pub(crate) fn has_left(&self, address: impl FnOnce() -> Option<IpAddr>) -> bool {
-        self.has_changed.load(Ordering::Relaxed)
+        self.have_changed()
             && address().is_some_and(|ip| !self.known().iter().any(|known| known.ip() == ip))
     }
 
