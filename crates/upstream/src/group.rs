@@ -298,7 +298,10 @@ impl Shared {
         let now = Instant::now();
         if let [only] = &self.members[..] {
             let is_available = only.health().is_available(now);
-            return is_available.then_some(0).ok_or_else(|| self.none(now));
+            return match is_available {
+                true => Ok(0),
+                false => self.on_trial(tried, now),
+            };
         }
         let healthy: Vec<_> = self.members.iter().map(|it| it.candidate(now)).collect();
         let draw = Draw {
@@ -309,7 +312,7 @@ impl Shared {
         let chosen =
             |candidates: &[Candidate]| balance::choose(&self.options.balance, candidates, draw);
         if tried.is_empty() {
-            return chosen(&healthy).ok_or_else(|| self.none(now));
+            return chosen(&healthy).map_or_else(|| self.on_trial(tried, now), Ok);
         }
         let mut untried = healthy.clone();
         tried
@@ -325,7 +328,7 @@ impl Shared {
         let chosen = chosen(&untried)
             .or_else(left_alone)
             .or_else(|| chosen(&healthy));
-        chosen.ok_or_else(|| self.none(now))
+        chosen.map_or_else(|| self.on_trial(tried, now), Ok)
     }
 
     /// Returns whether another server may be given requests.
@@ -352,11 +355,18 @@ impl Shared {
         }
     }
 
+    /// A server that may be back, where none is available.
+    fn on_trial(&self, tried: &[usize], now: Instant) -> Result<usize, NoServer> {
+        let mut untried = (0..self.members.len()).filter(|place| !tried.contains(place));
+        let on_trial = untried.find(|place| self.members[*place].health().begin_trial(now));
+        on_trial.ok_or_else(|| self.none(now))
+    }
+
     fn none(&self, now: Instant) -> NoServer {
         let times = self
             .members
             .iter()
-            .filter_map(|it| it.health().available_in(now));
+            .filter_map(|it| it.health().trial_in(now));
         let checks = || self.options.check.as_ref().map(|check| check.every);
         let soonest = times.min().or_else(checks).unwrap_or(UNKNOWN_RETRY_AFTER);
         NoServer {
@@ -484,6 +494,28 @@ mod tests {
         drop(former);
         assert_eq!(new.statistics()[0].in_progress, 0);
         assert_eq!(new.statistics()[0].requests, 2);
+    }
+
+    #[test]
+    fn where_no_server_is_there_one_request_a_second_finds_out_whether_one_is_back() {
+        let group = Group::new(options(&[1])).unwrap();
+        let now = Instant::now();
+        let mut began = now - Duration::from_secs(9);
+        for seconds in [1, 2, 4, 8] {
+            let mut health = group.0.members[0].health();
+            (0..FAILURES).for_each(|_| health.failed(began));
+            began += Duration::from_secs(seconds);
+        }
+        assert_eq!(available(&group), [false]);
+        assert_eq!(
+            group.0.choose(None, &[0]).unwrap_err().retry_after,
+            Duration::ZERO
+        );
+        assert_eq!(group.0.choose(None, &[]), Ok(0));
+        assert!(group.0.choose(None, &[]).is_err());
+        group.0.members[0].succeeded();
+        assert_eq!(available(&group), [true]);
+        assert_eq!(group.0.choose(None, &[]), Ok(0));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Pure: whoever sends requests says what became of them, and when. A server that fails [`FAILURES`] times in a row
 //! is left alone for [`FIRST_EJECTION`], for twice as long whenever it fails at once after that, and for
-//! [`LONGEST_EJECTION`] at most. One that comes back gets its requests by and by over [`SLOW_START`].
+//! [`LONGEST_EJECTION`] at most, but for a request each [`TRIAL_INTERVAL`] where no other server is there. One that comes back gets its requests by and by over [`SLOW_START`].
 
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,10 @@ pub const FIRST_EJECTION: Duration = Duration::from_secs(1);
 
 /// The longest time for which a server is left alone by what requests have shown.
 pub const LONGEST_EJECTION: Duration = Duration::from_secs(60);
+
+/// Time after which a server that is left alone is tried by one request, where there is no other: an application that has been away
+/// for a minute is not away for another one.
+pub const TRIAL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Time in which a server that comes back is given more and more requests.
 pub const SLOW_START: Duration = Duration::from_secs(10);
@@ -42,6 +46,9 @@ pub struct Health {
 struct Ejection {
     until: Instant,
     lasts: Duration,
+    /// Time of the latest trial, and before the first one of the ejection.
+    tried: Instant,
+    is_on_trial: bool,
 }
 
 /// The results of checks.
@@ -62,6 +69,13 @@ impl Health {
     /// Notes that a request got a response.
     pub fn succeeded(&mut self, now: Instant) {
         self.failures = 0;
+        if let Some(ejection) = &mut self.ejection
+            && ejection.is_on_trial
+            && now < ejection.until
+        {
+            ejection.until = now;
+            self.back = Some(now);
+        }
         // The next time it fails it begins anew, once it has been well for as long as it was left alone.
         if let Some(ejection) = self.ejection
             && now >= ejection.until + ejection.lasts
@@ -94,10 +108,36 @@ impl Health {
             .ejection
             .map_or(FIRST_EJECTION, |it| (it.lasts * 2).min(LONGEST_EJECTION));
         let until = now + lasts;
-        self.ejection = Some(Ejection { until, lasts });
+        self.ejection = Some(Ejection {
+            until,
+            lasts,
+            tried: now,
+            is_on_trial: false,
+        });
         self.back = Some(until);
         // One more failure tells that nothing has changed.
         self.failures = FAILURES - 1;
+    }
+
+    /// Returns whether a request may find out now if it is back, and notes that one does: to be asked where no server is
+    /// available. A server that checks have found down is for them to find up.
+    pub fn begin_trial(&mut self, now: Instant) -> bool {
+        if self.trial_in(now) != Some(Duration::ZERO) {
+            return false;
+        }
+        if let Some(ejection) = &mut self.ejection {
+            ejection.tried = now;
+            ejection.is_on_trial = true;
+        }
+        true
+    }
+
+    /// Time after which it may be given a request, be it for trial; `None`: that is for checks to say.
+    #[must_use]
+    pub fn trial_in(&self, now: Instant) -> Option<Duration> {
+        let available = self.available_in(now)?;
+        let trial = self.ejection.map_or(now, |it| it.tried + TRIAL_INTERVAL);
+        Some(available.min(trial.saturating_duration_since(now)))
     }
 
     /// Notes what a check has found. The first one decides at once.
@@ -218,6 +258,36 @@ mod tests {
         health.succeeded(back);
         fail(&mut health, FAILURES, back);
         assert_eq!(health.available_in(back), Some(FIRST_EJECTION * 2));
+    }
+
+    #[test]
+    fn a_server_that_is_left_alone_is_tried_by_one_request_a_second_and_comes_back_with_its_response()
+     {
+        let now = Instant::now();
+        let mut health = Health::default();
+        fail(&mut health, FAILURES, now);
+        let again = now + FIRST_EJECTION;
+        fail(&mut health, 1, again);
+        let lasts = FIRST_EJECTION * 2;
+        assert!(!health.begin_trial(again));
+        let trial = again + TRIAL_INTERVAL;
+        // A response to a request that began before.
+        health.succeeded(trial);
+        assert_eq!(health.trial_in(trial), Some(Duration::ZERO));
+        assert!(health.begin_trial(trial) && !health.begin_trial(trial));
+        assert_eq!(health.trial_in(trial), Some(lasts - TRIAL_INTERVAL));
+        health.failed(trial);
+        assert!(!health.is_available(trial));
+        let soon = trial + TRIAL_INTERVAL / 2;
+        health.succeeded(soon);
+        assert!(health.is_available(soon) && health.weight(soon) < 0.2);
+        // Whoever fails again is left alone for longer.
+        health.failed(soon);
+        health.failed(soon);
+        health.failed(soon);
+        assert_eq!(health.available_in(soon), Some(lasts * 2));
+        health.checked(false, soon);
+        assert!(!health.begin_trial(soon + TRIAL_INTERVAL));
     }
 
     #[test]
