@@ -10,6 +10,7 @@ mod chunked;
 mod deadline;
 mod head;
 mod incoming;
+mod kept;
 mod read;
 mod switched;
 mod upload;
@@ -21,6 +22,7 @@ pub(crate) use switched::Switched;
 use crate::BoxError;
 use crate::content::Outgoing;
 use crate::counters::OpenConnection;
+use crate::pool::IDLE_TIMEOUT;
 use crate::retry::{Failure, Sent};
 use crate::socket::Stream;
 use bytes::{Bytes, BytesMut};
@@ -35,6 +37,7 @@ use std::future::poll_fn;
 use std::io;
 use std::net::IpAddr;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use tokio::time::Instant;
 use upload::{Upload, UploadTask};
 
@@ -55,6 +58,8 @@ pub(crate) struct Http1 {
     link: Link,
     /// True if the connection has carried a request before.
     pub(crate) is_reused: bool,
+    /// Time for which it may wait for a request.
+    pub(crate) kept: Duration,
 }
 
 /// The parts of a connection that stay for all its requests.
@@ -134,13 +139,15 @@ impl Http1 {
                 deadline,
             },
             is_reused: false,
+            kept: IDLE_TIMEOUT,
         }
     }
 
-    fn reused(link: Link) -> Self {
+    fn reused(link: Link, kept: Duration) -> Self {
         Self {
             link,
             is_reused: true,
+            kept,
         }
     }
 
@@ -407,7 +414,8 @@ impl Exchange {
             }
             Content::Switched(Switched::new(input, stream, open))
         } else {
-            let is_kept = head.keeps_connection() && self.is_broken.is_none();
+            let kept = head.keeps_connection();
+            let kept = kept.filter(|_| self.is_broken.is_none());
             let io = match self.upload.take().filter(|_| self.is_broken.is_none()) {
                 None => Io::Whole(stream),
                 Some(upload) => {
@@ -415,7 +423,7 @@ impl Exchange {
                     Io::Divided(read, UploadTask::send(*upload, write))
                 }
             };
-            Content::Http(Incoming::new((io, open, deadline), input, extent, is_kept))
+            Content::Http(Incoming::new((io, open, deadline), input, extent, kept))
         };
         Ok(Response {
             status: head.status,

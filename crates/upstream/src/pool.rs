@@ -113,7 +113,7 @@ impl Pool {
         while let Some(Idle { connection, since }) = idle.pop() {
             let time = now.saturating_duration_since(since);
             let is_known = can_repeat && time < LIVENESS_INTERVAL && connection.seems_quiet();
-            let is_usable = time < IDLE_TIMEOUT && (is_known || connection.is_quiet());
+            let is_usable = time < connection.kept && (is_known || connection.is_quiet());
             if is_usable && !names.has_left(|| connection.address()) {
                 return Some(connection);
             }
@@ -217,7 +217,7 @@ async fn sweep(swept: Swept) {
             return;
         };
         let mut idle = pool.lock();
-        idle.retain(|it| it.since.elapsed() < IDLE_TIMEOUT && it.connection.is_quiet());
+        idle.retain(|it| it.since.elapsed() < it.connection.kept && it.connection.is_quiet());
         if idle.is_empty() {
             return;
         }

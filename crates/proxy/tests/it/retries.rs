@@ -104,6 +104,28 @@ async fn a_post_that_a_server_may_have_handled_is_sent_once() {
 }
 
 #[tokio::test]
+async fn a_connection_that_its_server_is_about_to_close_is_not_used() {
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&connections);
+    let address = origin(move |mut connection| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        while connection.head().is_some() {
+            connection
+                .write("HTTP/1.1 200 OK\r\nKeep-Alive: timeout=1\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    let running = proxy(to(address));
+    let mut client = Client::new(running.address, Version::HTTP_11).await;
+    for count in 1..=2 {
+        let response = client.ask(Request::post("/"), "").await;
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.headers().get("keep-alive"), None);
+        assert_eq!(connections.load(Ordering::SeqCst), count);
+        tokio::time::sleep(Duration::from_millis(600)).await;
+    }
+}
+
+#[tokio::test]
 async fn an_idle_connection_that_was_closed_is_not_used_even_for_a_post() {
     let (close, mut closed) = tokio::sync::mpsc::unbounded_channel();
     let address = origin(move |mut connection| {

@@ -1,5 +1,6 @@
 //! Heads of messages of HTTP/1.1 as a client writes and reads them (RFC 9112 sections 3 to 6).
 
+use super::kept;
 use crate::heads::{self, Lines, Received};
 use altway_message::hop_by_hop;
 use bytes::Bytes;
@@ -8,6 +9,7 @@ use http::header::{
 };
 use http::{Method, StatusCode, Version};
 use std::mem::MaybeUninit;
+use std::time::Duration;
 
 /// The most fields of a response.
 const MAX_FIELDS: usize = 100;
@@ -164,6 +166,8 @@ struct Hop {
     coding: Coding,
     upgrades: bool,
     has_length: bool,
+    /// Time for which Keep-Alive says that the server keeps the connection without a request.
+    idle_timeout: Option<Duration>,
 }
 
 /// The transfer coding of a response.
@@ -195,6 +199,7 @@ impl Hop {
         match name.as_str() {
             "content-length" => self.has_length = true,
             "upgrade" => self.upgrades = true,
+            "keep-alive" => self.idle_timeout = kept::idle_timeout(value),
             "transfer-encoding" => {
                 let is_chunked = value.eq_ignore_ascii_case(b"chunked");
                 self.coding = match self.coding {
@@ -307,12 +312,13 @@ impl ResponseHead {
         Ok(Some(length))
     }
 
-    /// Returns whether the server keeps the connection for another request (RFC 9112 section 9.3).
-    pub(crate) fn keeps_connection(&self) -> bool {
-        match self.version {
+    /// Time for which the connection may wait for another request; `None`: the server does not keep it (RFC 9112 section 9.3).
+    pub(crate) fn keeps_connection(&self) -> Option<Duration> {
+        let is_kept = match self.version {
             Version::HTTP_11 => !self.hop.closes,
             _ => self.hop.keeps && !self.hop.closes,
-        }
+        };
+        is_kept.then(|| kept::time(self.hop.idle_timeout))
     }
 
     /// Returns whether it opens the protocol that the request has asked for.
@@ -437,7 +443,7 @@ mod tests {
         );
         assert_eq!(head.fields["x"], "y");
         assert_eq!(len, text.len());
-        assert!(head.keeps_connection());
+        assert!(head.keeps_connection().is_some());
     }
 
     #[test]
@@ -564,7 +570,7 @@ mod tests {
             ("HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\n\r\n", true),
         ] {
             assert_eq!(
-                parse(text).unwrap().unwrap().0.keeps_connection(),
+                parse(text).unwrap().unwrap().0.keeps_connection().is_some(),
                 stays,
                 "{text}"
             );

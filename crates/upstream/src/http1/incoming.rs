@@ -13,6 +13,7 @@ use http_body::{Frame, SizeHint};
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use tokio::io::{AsyncRead, ReadBuf, ReadHalf};
 
 /// The content that is to come, and the connection that it comes over. It is read when it is asked for, so that the
@@ -30,8 +31,8 @@ pub(crate) struct Incoming {
     left: ContentLeft,
     /// The piece after the one that was given, where it was there.
     ahead: Option<Result<Piece, BadChunks>>,
-    /// The server keeps the connection after the message.
-    is_kept: bool,
+    /// Time for which the connection may wait for another request after the message; `None`: it carries no other.
+    kept: Option<Duration>,
     /// The latest read has filled its buffer.
     is_fast: bool,
 }
@@ -60,7 +61,7 @@ impl Incoming {
         (io, open, deadline): (Io, OpenConnection, Deadline),
         input: Bytes,
         extent: Extent,
-        is_kept: bool,
+        kept: Option<Duration>,
     ) -> Self {
         Self {
             io,
@@ -75,7 +76,7 @@ impl Incoming {
                 Extent::ToTheEnd => ContentLeft::ToTheEnd,
             },
             ahead: None,
-            is_kept: is_kept && extent != Extent::ToTheEnd,
+            kept: kept.filter(|_| extent != Extent::ToTheEnd),
             is_fast: false,
         }
     }
@@ -102,20 +103,19 @@ impl Incoming {
             ContentLeft::Length(left) => self.input.len() as u64 == left,
             _ => self.input.is_empty(),
         };
-        if !is_clean || !self.is_kept {
-            return None;
-        }
+        let kept = self.kept.filter(|_| is_clean)?;
         let stream = match io {
             Io::Whole(stream) => stream,
             Io::Divided(read, rest) => read.unsplit(rest.finish()?),
             Io::None => return None,
         };
         let deadline = std::mem::take(&mut self.deadline);
-        Some(Http1::reused(Link {
+        let link = Link {
             stream,
             open,
             deadline,
-        }))
+        };
+        Some(Http1::reused(link, kept))
     }
 
     /// The content, where all of it [was read](Self::is_read) and nothing given; to be taken after the connection.
@@ -182,7 +182,7 @@ impl Incoming {
         self.io = Io::None;
         self.open = None;
         self.left = ContentLeft::Nothing;
-        self.is_kept = false;
+        self.kept = None;
         error.into()
     }
 
@@ -267,7 +267,7 @@ mod tests {
     fn incoming(input: &str, extent: Extent) -> Incoming {
         let open = Arc::<Counters>::default().open();
         let input = Bytes::copy_from_slice(input.as_bytes());
-        Incoming::new((Io::None, open, Deadline::default()), input, extent, true)
+        Incoming::new((Io::None, open, Deadline::default()), input, extent, Some(Duration::ZERO))
     }
 
     fn data(incoming: &mut Incoming) -> Option<Bytes> {
