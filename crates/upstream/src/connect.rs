@@ -9,14 +9,19 @@ use crate::socket::{Socket, Stream};
 use crate::tls::Tls;
 use crate::{Address, Protocol, Server};
 use bytes::Bytes;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use h2::client::SendRequest;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpStream, UnixStream};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
+
+/// Time for which an address is waited for before the next one is tried beside it (RFC 8305 section 5: "a recommended value").
+const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
 /// A maker of connections to a server.
 #[derive(Debug)]
@@ -118,25 +123,42 @@ impl Connector {
         Ok(Stream::Tls(Box::new(stream)))
     }
 
-    /// The first of the name's addresses that takes a connection.
+    /// A connection to the first of the name's addresses that takes one.
     async fn socket(&self) -> io::Result<Socket> {
         let addresses = match &self.server.address {
             Address::Unix(path) => return Ok(Socket::Unix(UnixStream::connect(path).await?)),
             Address::Tcp(host, port) => self.names.resolve(host, *port).await?,
         };
-        let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-        // One that doesn't answer leaves time for the next.
-        let share = self.timeout / (addresses.len().max(1) as u32);
-        for address in addresses {
-            match in_time(share, TcpStream::connect(address)).await {
-                Ok(stream) => {
-                    stream.set_nodelay(true)?;
-                    return Ok(Socket::Tcp(stream));
-                }
-                Err(error) => failure = error,
-            }
+        let stream = race(&addresses).await?;
+        if let Ok(address) = stream.peer_addr()
+            && addresses.first() != Some(&address)
+        {
+            self.names.put_first(address);
         }
-        Err(failure)
+        stream.set_nodelay(true)?;
+        Ok(Socket::Tcp(stream))
+    }
+}
+
+/// Connects to the addresses one after the other, each as soon as the one before has failed or has not answered for
+/// [`ATTEMPT_DELAY`], until one takes the connection (RFC 8305 section 5).
+///
+/// # Errors
+/// Errors are those of the last one to fail.
+async fn race(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+    let mut waiting = addresses.iter();
+    let mut attempts = FuturesUnordered::new();
+    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    loop {
+        attempts.extend(waiting.next().map(|it| TcpStream::connect(*it)));
+        tokio::select! {
+            attempt = attempts.next() => match attempt {
+                Some(Ok(stream)) => return Ok(stream),
+                Some(Err(error)) => failure = error,
+                None => return Err(failure),
+            },
+            () = sleep(ATTEMPT_DELAY), if !waiting.as_slice().is_empty() => {}
+        }
     }
 }
 
@@ -150,4 +172,63 @@ pub(crate) async fn in_time<T>(
 ) -> io::Result<T> {
     let late = |_| io::Error::new(io::ErrorKind::TimedOut, "no connection in time");
     timeout(time, work).await.map_err(late)?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use socket2::{Domain, Socket as Socket2, Type};
+    use std::time::Instant;
+    use tokio::net::TcpListener;
+
+    /// A socket that leaves connections without an answer, as a host that is gone does: its queue is full.
+    async fn silent(ip: [u8; 4], port: u16) -> (Socket2, SocketAddr, Vec<TcpStream>) {
+        let socket = Socket2::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::from((ip, port)).into()).unwrap();
+        socket.listen(0).unwrap();
+        let address = socket.local_addr().unwrap().as_socket().unwrap();
+        let mut queue = Vec::new();
+        while let Ok(stream) =
+            timeout(Duration::from_millis(300), TcpStream::connect(address)).await
+        {
+            queue.push(stream.unwrap());
+            assert!(queue.len() < 10);
+        }
+        (socket, address, queue)
+    }
+
+    #[tokio::test]
+    async fn an_address_that_does_not_answer_costs_a_connection_little_and_the_next_one_nothing() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let there = listener.local_addr().unwrap();
+        let (_socket, gone, _queue) = silent([127, 0, 0, 2], there.port()).await;
+        let connector = Connector {
+            server: Server {
+                address: Address::Tcp("half.test".into(), there.port()),
+                protocol: Protocol::Http1,
+                tls: None,
+            },
+            names: Names::default(),
+            tls: None,
+            timeout: Duration::from_secs(60),
+        };
+        connector.names.keep(&[gone, there]);
+        let began = Instant::now();
+        let socket = connector.socket().await.unwrap();
+        assert_eq!(socket.address(), Some(there.ip()));
+        assert!(began.elapsed() < Duration::from_secs(15));
+        let known = connector.names.resolve("half.test", 0).await.unwrap();
+        assert_eq!(known, [there, gone]);
+    }
+
+    #[tokio::test]
+    async fn where_no_address_takes_a_connection_the_last_failure_tells_why() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        drop(listener);
+        let refused = race(&[address, address]).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        let none = race(&[]).await.unwrap_err();
+        assert_eq!(none.kind(), io::ErrorKind::NotFound);
+    }
 }

@@ -59,7 +59,7 @@ impl Names {
             .take(MAX_ADDRESSES)
             .collect();
         self.keep(&found);
-        Ok(found)
+        Ok(self.known().clone())
     }
 
     /// Keeps an answer, if it has addresses.
@@ -67,16 +67,32 @@ impl Names {
         if found.is_empty() {
             return;
         }
+        let found = in_turn(found);
         let mut known = self.known();
         if known.iter().any(|former| !found.contains(former)) {
             self.has_changed.store(true, Ordering::Relaxed);
         }
-        *known = found.to_vec();
+        *known = found;
+    }
+
+    /// Has `address`, which has taken a connection, tried before the others until there is another answer.
+    pub(crate) fn put_first(&self, address: SocketAddr) {
+        self.known().sort_by_key(|it| *it != address);
     }
 
     fn known(&self) -> MutexGuard<'_, Vec<SocketAddr>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The addresses of both families in turn, in the order of each, beginning with the family of the first one: a family that
+/// doesn't reach the server costs one attempt (RFC 8305 section 4).
+fn in_turn(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
+    let is_first = |it: &&SocketAddr| it.is_ipv6() == addresses[0].is_ipv6();
+    let (first, second): (Vec<_>, Vec<_>) = addresses.iter().partition(is_first);
+    let longest = first.len().max(second.len());
+    let pair = |place: usize| [first.get(place), second.get(place)];
+    (0..longest).flat_map(pair).flatten().copied().collect()
 }
 
 #[cfg(test)]
@@ -108,6 +124,19 @@ mod tests {
         assert!(has_left(a) && !has_left(b), "no answer");
         names.keep(&[a]);
         assert!(!has_left(a) && has_left(b));
+    }
+
+    #[test]
+    fn families_take_turns_and_an_address_that_answered_is_first() {
+        let names = Names::default();
+        let [a, b, c, d] =
+            ["[::1]:1", "[::2]:1", "192.0.2.1:1", "[::3]:1"].map(|it| it.parse().unwrap());
+        names.keep(&[a, b, c, d]);
+        assert_eq!(*names.known(), [a, c, b, d]);
+        names.put_first(b);
+        assert_eq!(*names.known(), [b, a, c, d]);
+        names.keep(&[a, b, c, d]);
+        assert_eq!(*names.known(), [a, c, b, d]);
     }
 
     #[tokio::test]
