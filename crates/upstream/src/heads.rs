@@ -14,18 +14,27 @@ const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto
 const CLIENT_CERT: HeaderName = HeaderName::from_static("client-cert");
 const EARLY_DATA: HeaderName = HeaderName::from_static("early-data");
 
-/// Fields by which servers learn of the client. Only proxies that are trusted may say them.
-const OF_THE_CLIENT: [&str; 9] = [
+/// Fields by which servers learn of the client and of what it has asked for: those of the standards, and others that Rails, Rack,
+/// Spring or ASP.NET believe unasked. Only proxies that are trusted may say them.
+const OF_THE_CLIENT: [&str; 13] = [
     "client-cert",
     "client-cert-chain",
+    "client-ip",
     "forwarded",
     "x-forwarded-for",
     "x-forwarded-host",
     "x-forwarded-port",
+    "x-forwarded-prefix",
     "x-forwarded-proto",
+    "x-forwarded-scheme",
     "x-forwarded-server",
+    "x-forwarded-ssl",
     "x-real-ip",
 ];
+
+/// A field that no standard has, and that programs of CGI take for the proxy of their own requests (`HTTP_PROXY`): by it a client has
+/// them send those elsewhere (CVE-2016-5385).
+const PROXY: &str = "proxy";
 
 /// The longest value of a field of forwarding to which a member is added, in bytes; of a longer one the oldest members go.
 const MAX_FORWARDED: usize = 2_048;
@@ -55,7 +64,7 @@ pub struct Received<'r> {
 ///
 /// Fields of the hop go, with all that Connection names (RFC 9110 section 7.6.1); `TE: trailers` stays. Forwarded (RFC
 /// 7239) and X-Forwarded-For, -Proto and -Host are replaced, or continued where the peer is trusted; names that a
-/// server of CGI takes for one of these (`X_Forwarded_For`) go. Via has one entry more, and `Early-Data: 1` says what
+/// server of CGI takes for one of these (`X_Forwarded_For`) go, and so does `Proxy`. Via has one entry more, and `Early-Data: 1` says what
 /// came as early data (RFC 8470 section 5.1). Client-Cert (RFC 9440) is the certificate that the client has shown to this server,
 /// and what else says so goes, unless a trusted peer says it. Host stays as it is.
 pub fn pass_request(fields: &mut HeaderMap, received: Received<'_>, version: Version) {
@@ -109,7 +118,7 @@ pub(crate) fn pass_lines(
     let passes = |name: &HeaderName| {
         let text = name.as_str();
         let may_be_said = received.is_trusted || !OF_THE_CLIENT.contains(&text);
-        may_be_said && !named.is_dropped(text) && !is_lookalike(text)
+        may_be_said && !named.is_dropped(text) && !is_lookalike(text) && text != PROXY
     };
     // RFC 9113 section 8.2.3: crumbs are joined before they leave HTTP/2 and HTTP/3.
     let has_crumbs = version < Version::HTTP_2 && seen.cookies > 1;

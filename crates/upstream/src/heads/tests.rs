@@ -67,7 +67,13 @@ fn what_clients_say_of_themselves_is_replaced() {
         x-forwarded-host: b
         x-forwarded-proto: http
         x-forwarded-port: 1
+        x-forwarded-prefix: /admin
+        x-forwarded-scheme: https
+        x-forwarded-ssl: on
+        x_forwarded_ssl: on
         x-real-ip: 203.0.113.1
+        client-ip: 203.0.113.1
+        proxy: http://203.0.113.1
         client-cert: :AAAA:
         client-cert-chain: :AAAA:
         client_cert: :AAAA:
