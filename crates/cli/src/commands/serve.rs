@@ -24,7 +24,7 @@ use altway_admin::{Admin, Reloaded};
 use altway_config::{Plan, Protocol};
 use altway_proxy::Statistics;
 use altway_serve::{
-    AccessLog, Congestion, CongestionInUse, Monitor, SelectionLog, Server, StopHandle, stop_channel,
+    Congestion, CongestionInUse, Monitor, Options, Server, StopHandle, stop_channel,
 };
 use altway_units::DataSize;
 use announce::Circumstances;
@@ -190,8 +190,7 @@ pub(super) fn run_plan(
     options.heartbeat = watchdog.map(notify::heartbeat);
     options.challenges = acme.as_ref().map(acme::Acme::challenges);
     // Before the server can be told of: a signal that nobody handles would end it.
-    let selection_log = options.selection_log.clone();
-    reopen_at_signal(options.access_log.clone(), selection_log, *printer)?;
+    reopen_at_signal(&options, *printer)?;
     let server = Server::bind(&options)?;
     let (handle, signal) = stop_channel();
     let memory =
@@ -312,11 +311,9 @@ fn handle_signals(
 }
 
 /// Log rotation renames files, and says so by SIGUSR1.
-fn reopen_at_signal(
-    access: Option<AccessLog>,
-    selection: Option<SelectionLog>,
-    printer: Printer,
-) -> Result<()> {
+fn reopen_at_signal(options: &Options, printer: Printer) -> Result<()> {
+    let access = options.access_log.clone();
+    let selection = options.selection_log.clone();
     signals::on_reopen(move || {
         let access = access.as_ref().and_then(|log| Some((log, log.path()?)));
         if access.is_none() && selection.is_none() {
