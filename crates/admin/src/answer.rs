@@ -12,6 +12,7 @@ use http::uri::Authority;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
@@ -67,7 +68,8 @@ impl Admin {
     ) -> Self {
         let identity = Identity {
             address,
-            ports: vec![address.port()],
+            further: Vec::new(),
+            threads: None,
             policy,
             sandbox: "off",
             since: SystemTime::now(),
@@ -85,8 +87,14 @@ impl Admin {
     /// Says at which further addresses the server listens: what the kernel drops there counts as well.
     #[must_use]
     pub fn with_further(mut self, addresses: &[SocketAddr]) -> Self {
-        let ports = addresses.iter().map(SocketAddr::port);
-        self.identity.ports.extend(ports);
+        self.identity.further.extend(addresses);
+        self
+    }
+
+    /// Says how many worker threads the server has.
+    #[must_use]
+    pub fn with_threads(mut self, threads: NonZeroUsize) -> Self {
+        self.identity.threads = Some(threads);
         self
     }
 

@@ -3,7 +3,7 @@
 //! Written by hand: the format is a line a sample, and the libraries for it write OpenMetrics, whose counters
 //! `promtool check metrics` finds without help text.
 
-use crate::{DurationStatus, Status, UpstreamStatus};
+use crate::{DurationStatus, SiteStatus, Status, UpstreamStatus};
 use altway_serve::{DURATION_BUCKETS_MS, INCIDENT_KINDS};
 use std::fmt::{Display, Write as _};
 
@@ -212,26 +212,36 @@ fn sites(text: &mut Text, status: &Status) {
             responses.sample(&[("site", &it.name), ("class", class)], count);
         }
     }
-    let help = "Responses by the configured name of their site and the protocol that they offered.";
-    let mut offers = text.counter("altway_site_offers_total", help);
-    for it in &status.sites {
-        for (offer, count) in ["h2", "h3"].into_iter().zip(it.offers) {
-            offers.sample(&[("site", &it.name), ("offer", offer)], count);
-        }
+    let help = "Responses by their site, the protocol that they offered and the kind of reason.";
+    let mut offers = text.counter("altway_offers_total", help);
+    for (site, it) in each(status, |it| &it.reasons) {
+        let labels = [("site", site), ("offer", &it.offer), ("reason", &it.reason)];
+        offers.sample(&labels, it.count);
+    }
+    let help = "Connections by the site of their first response, by protocol, and by whether their client had been offered \
+                HTTP/3 before.";
+    let mut arrivals = text.counter("altway_arrivals_total", help);
+    for (site, it) in each(status, |it| &it.arrivals) {
+        let offered = if it.offered { "true" } else { "false" };
+        let labels = [
+            ("site", site),
+            ("protocol", &it.protocol),
+            ("offered", offered),
+        ];
+        arrivals.sample(&labels, it.count);
     }
 }
 
+/// What each site has of something, with the site's name.
+fn each<'s, T: 's>(
+    status: &'s Status,
+    of: impl Fn(&'s SiteStatus) -> &'s Vec<T>,
+) -> impl Iterator<Item = (&'s str, &'s T)> {
+    let sites = status.sites.iter();
+    sites.flat_map(move |site| of(site).iter().map(|it| (&*site.name, it)))
+}
+
 fn selection(text: &mut Text, status: &Status) {
-    let help =
-        "Connections by protocol, and by whether their client had been offered HTTP/3 before.";
-    let mut arrivals = text.counter("altway_arrivals_total", help);
-    for it in &status.arrivals {
-        let offered = if it.offered { "true" } else { "false" };
-        arrivals.sample(
-            &[("protocol", &it.protocol), ("offered", offered)],
-            it.count,
-        );
-    }
     if status.predicted.iter().any(Option::is_some) {
         let help = "Predicted share of time that HTTP/3 saves, mean over the responses that offered this protocol.";
         let mut gain = text.gauge("altway_predicted_gain_ratio", help);
@@ -242,11 +252,6 @@ fn selection(text: &mut Text, status: &Status) {
         }
     }
     pages(text, status);
-    let help = "Responses by the protocol that they offered and the kind of reason.";
-    let mut offers = text.counter("altway_offers_total", help);
-    for it in &status.offers {
-        offers.sample(&[("offer", &it.offer), ("reason", &it.reason)], it.count);
-    }
     let help = "Clients (address and class) of which something is known.";
     text.gauge("altway_known_clients", help)
         .sample(&[], status.clients.known);

@@ -10,6 +10,7 @@ use altway_serve::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The status of a server: what it is and has done.
@@ -20,6 +21,12 @@ pub struct Status {
     pub version: String,
     /// The address that it listens at, TCP and UDP.
     pub address: SocketAddr,
+    /// The further addresses that it listens at.
+    #[serde(default)]
+    pub further: Vec<SocketAddr>,
+    /// The number of worker threads; none where it is not told.
+    #[serde(default)]
+    pub threads: Option<NonZeroUsize>,
     /// The policy in its text form.
     pub policy: String,
     /// Begin of the process, in seconds since 1970.
@@ -221,6 +228,12 @@ pub struct SiteStatus {
     pub responses: [u64; 5],
     /// Responses that offered HTTP/2, and HTTP/3.
     pub offers: [u64; 2],
+    /// The same by the reason.
+    #[serde(default)]
+    pub reasons: Vec<OfferStatus>,
+    /// Connections whose first response was the site's.
+    #[serde(default)]
+    pub arrivals: Vec<ArrivalStatus>,
 }
 
 /// A pool of memory.
@@ -327,8 +340,8 @@ pub struct ReloadStatus {
 #[derive(Debug, Clone)]
 pub(crate) struct Identity {
     pub(crate) address: SocketAddr,
-    /// The port numbers of all its addresses.
-    pub(crate) ports: Vec<u16>,
+    pub(crate) further: Vec<SocketAddr>,
+    pub(crate) threads: Option<NonZeroUsize>,
     pub(crate) policy: String,
     pub(crate) sandbox: &'static str,
     pub(crate) since: SystemTime,
@@ -362,11 +375,13 @@ impl Status {
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             address: identity.address,
+            further: identity.further.clone(),
+            threads: identity.threads,
             policy: identity.policy.clone(),
             sandbox: identity.sandbox.to_owned(),
             since: seconds(identity.since),
             now: seconds(SystemTime::now()),
-            process: process(&identity.ports),
+            process: process(identity),
             protocols: names.map(|(name, it)| protocol(name, it)).collect(),
             active_requests,
             offers: offers.iter().map(offer).collect(),
@@ -401,15 +416,17 @@ fn handshakes(counts: [u64; QUIC_HANDSHAKE_RESULTS.len()]) -> BTreeMap<String, u
         .collect()
 }
 
-fn process(ports: &[u16]) -> ProcessStatus {
+fn process(identity: &Identity) -> ProcessStatus {
     let process = Process::read();
+    let addresses = [&identity.address].into_iter().chain(&identity.further);
+    let ports: Vec<_> = addresses.map(SocketAddr::port).collect();
     ProcessStatus {
         id: std::process::id(),
         resident_bytes: process.resident_bytes,
         open_files: process.open_files,
         max_open_files: process.max_open_files,
         cpu_ms: process.cpu_ms,
-        udp_dropped: udp_dropped(ports),
+        udp_dropped: udp_dropped(&ports),
     }
 }
 
@@ -450,6 +467,8 @@ fn site(it: SiteMetrics) -> SiteStatus {
     SiteStatus {
         responses: it.responses,
         offers: it.offers,
+        reasons: it.reasons.iter().map(offer).collect(),
+        arrivals: it.arrivals.iter().map(arrival).collect(),
         name: it.name,
     }
 }

@@ -95,6 +95,10 @@ pub struct SiteMetrics {
     pub responses: [u64; 5],
     /// Responses that offered HTTP/2, and HTTP/3.
     pub offers: [u64; 2],
+    /// The same by the kind of reason, as [`Metrics::offers`].
+    pub reasons: Vec<OfferMetrics>,
+    /// Connections whose first response was the site's, as [`Metrics::arrivals`].
+    pub arrivals: Vec<ArrivalMetrics>,
     host: HostIndex,
 }
 

@@ -129,8 +129,8 @@ pub struct Options {
     /// The time for which a stop waits for requests that are being answered. Default 10 s.
     pub shutdown_grace: Duration,
     /// The path of a Unix socket at which one process of this server takes over from another; only this user can use
-    /// it. A server that runs there passes its sockets on, with no connection refused or broken, and ends; address,
-    /// port, security, spread, server ID and number of threads must be the same. If none runs, the sockets are bound.
+    /// it. A server that runs there passes its sockets on, with no connection refused or broken, and ends; address and
+    /// port must be the same, and HTTP/3 there. If none runs, the sockets are bound.
     /// In both cases the next process can take over from this one, which then runs for two more seconds and ends
     /// within its `shutdown_grace`. The file stays; nothing answers there once the server has ended. It costs a
     /// thread that sleeps. Default `None`.

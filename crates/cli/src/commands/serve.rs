@@ -221,6 +221,7 @@ pub(super) fn run_plan(
         Some(Arc::new(move || told.during(|| reloading.reload()))),
     )
     .with_further(server.further_addrs())
+    .with_threads(options.threads)
     .with_upstreams(admin::upstreams(&how.statistics))
     .with_sandbox(state.word());
     let admin = match &acme {

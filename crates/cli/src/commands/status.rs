@@ -9,6 +9,7 @@ use altway_admin::{Address, AdminResponse, CallError, ProtocolStatus, Status, ca
 use anyhow::Result;
 use http::{Method, StatusCode};
 use std::fmt::Write as _;
+use std::num::NonZeroUsize;
 
 /// The path of the admin socket in the unit that ships.
 const USUAL: &str = "/run/altway/admin.sock";
@@ -173,6 +174,8 @@ fn process(lines: &mut Lines, status: &Status) {
     let Status {
         version,
         address,
+        further,
+        threads,
         policy,
         sandbox,
         process,
@@ -183,6 +186,15 @@ fn process(lines: &mut Lines, status: &Status) {
     lines.add(format_args!(
         "altway {version} at {address}, policy {policy}, sandbox {sandbox}, process {id}, for {age}"
     ));
+    if !further.is_empty() {
+        let further: Vec<_> = further.iter().map(ToString::to_string).collect();
+        lines.add(format_args!("also at {}", further.join(", ")));
+    }
+    let threads = match threads.map_or(0, NonZeroUsize::get) {
+        0 => String::new(),
+        1 => "1 thread, ".into(),
+        many => format!("{many} threads, "),
+    };
     let told = |value: Option<u64>| value.map_or("?".to_owned(), |value| value.to_string());
     let memory = told(process.resident_bytes.map(|bytes| bytes >> 20));
     let most = process.max_open_files;
@@ -193,7 +205,7 @@ fn process(lines: &mut Lines, status: &Status) {
         .map(|ms| format!("{:.1}", ms as f64 / 1000.0));
     let processor = processor.unwrap_or_else(|| "?".to_owned());
     lines.add(format_args!(
-        "memory {memory} MiB, {files} open files, {processor} s of processor time, {} requests in progress",
+        "{threads}memory {memory} MiB, {files} open files, {processor} s of processor time, {} requests in progress",
         status.active_requests
     ));
     let pool = &status.quic_pool;

@@ -286,7 +286,8 @@ fn metrics_satisfy_promtool() {
         "http_server_request_duration_seconds_bucket{protocol=\"h2\",class=\"2xx\",le=\"+Inf\"} 1",
         "http_server_request_duration_seconds_count{protocol=\"h2\",class=\"2xx\"} 1",
         "altway_site_responses_total{site=\"a.example\",class=\"2xx\"} 1",
-        "altway_arrivals_total{protocol=\"h2\",offered=\"false\"} 1",
+        "altway_arrivals_total{site=\"a.example\",protocol=\"h2\",offered=\"false\"} 1",
+        "altway_arrivals_total{site=\"a.example\",protocol=\"h3\",offered=\"true\"} 0",
         "altway_quic_pool_bytes 0",
         "http_server_active_requests 0",
     ] {

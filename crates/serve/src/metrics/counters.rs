@@ -33,7 +33,6 @@ struct Workers {
 #[derive(Debug, Default)]
 pub(crate) struct WorkerCounters {
     protocols: [ProtocolCounters; 3],
-    offers: [[Count; Reason::KINDS.len()]; 2],
     /// Counts of responses that offered HTTP/2 and HTTP/3: how many had a prediction, and the sum of its difference, in
     /// millionths.
     predicted: [[Count; 2]; 2],
@@ -49,7 +48,7 @@ pub(crate) struct WorkerCounters {
     requests: Gauge,
 }
 
-/// 17 KiB, and 64 bytes for each site that is asked for.
+/// 17 KiB, and some 300 bytes for each site that is asked for.
 #[derive(Debug)]
 struct Sites(Box<[OnceLock<Box<SiteCounters>>]>);
 
@@ -62,8 +61,10 @@ impl Default for Sites {
 #[derive(Debug, Default)]
 struct SiteCounters {
     responses: [Count; 5],
-    /// Counts of offers of HTTP/2 and of HTTP/3.
-    offers: [Count; 2],
+    /// Counts of offers of HTTP/2 and of HTTP/3, by the kind of reason.
+    offers: [[Count; Reason::KINDS.len()]; 2],
+    /// Connections of each protocol whose client had not been offered HTTP/3 before, and that had.
+    arrivals: [[Count; 2]; 3],
 }
 
 #[derive(Debug, Default)]
@@ -74,8 +75,6 @@ struct ProtocolCounters {
     content_bytes: Count,
     /// Counts by the first digit of the status.
     durations: [Durations; 5],
-    /// Connections whose client had not been offered HTTP/3 before, and that had.
-    arrivals: [Count; 2],
     pages: PageCounters,
 }
 
@@ -218,10 +217,9 @@ impl WorkerCounters {
         // Without HTTP/3 there are no hosts to tell apart.
         if let Some(decision) = decision {
             let offer = usize::from(decision.offer == Offer::Http3);
-            self.offers[offer][decision.reason.kind_index()].add(1);
-            let site = self.sites.0[host.place()].get_or_init(Box::default);
+            let site = self.site(host);
             site.responses[class].add(1);
-            site.offers[offer].add(1);
+            site.offers[offer][decision.reason.kind_index()].add(1);
             if let Some(prediction) = &decision.prediction {
                 let [count, sum] = &self.predicted[offer];
                 count.add(1);
@@ -235,9 +233,9 @@ impl WorkerCounters {
         self.of(protocol).durations[class(status)].add(duration);
     }
 
-    /// Counts a connection with its first response; `offered`: its client had been offered HTTP/3.
-    pub(crate) fn arrived(&self, protocol: Protocol, offered: bool) {
-        self.of(protocol).arrivals[usize::from(offered)].add(1);
+    /// Counts a connection with its first response, of this host; `offered`: its client had been offered HTTP/3.
+    pub(crate) fn arrived(&self, protocol: Protocol, host: HostIndex, offered: bool) {
+        self.site(host).arrivals[protocol as usize][usize::from(offered)].add(1);
     }
 
     /// Counts what a client has loaded in one go.
@@ -304,6 +302,10 @@ impl WorkerCounters {
         &self.protocols[protocol as usize]
     }
 
+    fn site(&self, host: HostIndex) -> &SiteCounters {
+        self.sites.0[host.place()].get_or_init(Box::default)
+    }
+
     fn add_all(&self, other: &Self) {
         for (own, other) in self.protocols.iter().zip(&other.protocols) {
             own.pages.times.add_all(&other.pages.times);
@@ -312,7 +314,6 @@ impl WorkerCounters {
             own.closed.add(other.closed.get());
             own.content_bytes.add(other.content_bytes.get());
             add_each(&own.responses, &other.responses);
-            add_each(&own.arrivals, &other.arrivals);
             for (own, other) in own.durations.iter().zip(&other.durations) {
                 own.add_all(other);
             }
@@ -324,14 +325,11 @@ impl WorkerCounters {
             if let Some(other) = other.get() {
                 let own = own.get_or_init(Box::default);
                 add_each(&own.responses, &other.responses);
-                add_each(&own.offers, &other.offers);
+                add_each(own.offers.as_flattened(), other.offers.as_flattened());
+                add_each(own.arrivals.as_flattened(), other.arrivals.as_flattened());
             }
         }
         add_each(&self.quic_handshakes, &other.quic_handshakes);
-        let pairs = self.offers.iter().zip(&other.offers);
-        for (own, other) in pairs.flat_map(|(own, other)| own.iter().zip(other)) {
-            own.add(other.get());
-        }
     }
 
     fn metrics(&self) -> Metrics {
@@ -353,36 +351,20 @@ impl WorkerCounters {
             };
         }
         metrics.quic_handshakes = self.quic_handshakes.each_ref().map(Count::get);
-        metrics.arrivals = self.arrivals();
         metrics.predicted = self.predicted.each_ref().map(|[count, sum]| {
             let count = count.get();
             let mean = sum.get() as i64 as f64 / 1e6 / count as f64;
             (count > 0).then_some(mean)
         });
         metrics.sites = self.sites();
-        for ((_, offer), counts) in OFFERS.iter().zip(&self.offers) {
-            let counts = Reason::KINDS.iter().zip(counts);
-            let counts = counts.map(|(reason, count)| OfferMetrics {
-                offer,
-                reason,
-                count: count.get(),
-            });
-            metrics.offers.extend(counts.filter(|it| it.count > 0));
+        let all = SiteCounters::default();
+        for site in self.sites.0.iter().filter_map(OnceLock::get) {
+            add_each(all.offers.as_flattened(), site.offers.as_flattened());
+            add_each(all.arrivals.as_flattened(), site.arrivals.as_flattened());
         }
-        metrics.offers.sort_unstable();
+        metrics.offers = all.offers();
+        metrics.arrivals = all.arrivals();
         metrics
-    }
-
-    fn arrivals(&self) -> Vec<ArrivalMetrics> {
-        let each = self.protocols.iter().zip(ProtocolMetrics::NAMES);
-        let each = each.flat_map(|(counters, protocol)| {
-            [false, true].map(|offered| ArrivalMetrics {
-                protocol,
-                offered,
-                count: counters.arrivals[usize::from(offered)].get(),
-            })
-        });
-        each.collect()
     }
 
     /// The sites that were asked for, by their places.
@@ -390,11 +372,44 @@ impl WorkerCounters {
         let each = HostIndex::all().zip(&self.sites.0);
         let each = each.filter_map(|(host, counters)| {
             let counters = counters.get()?;
+            let offered = |counts: &[Count; _]| counts.iter().map(Count::get).sum();
             Some(SiteMetrics {
                 host,
                 name: String::new(),
                 responses: counters.responses.each_ref().map(Count::get),
-                offers: counters.offers.each_ref().map(Count::get),
+                offers: counters.offers.each_ref().map(offered),
+                reasons: counters.offers(),
+                arrivals: counters.arrivals(),
+            })
+        });
+        each.collect()
+    }
+}
+
+impl SiteCounters {
+    /// The counts of offers that occurred, sorted.
+    fn offers(&self) -> Vec<OfferMetrics> {
+        let each = OFFERS.iter().zip(&self.offers);
+        let each = each.flat_map(|((_, offer), counts)| {
+            let counts = Reason::KINDS.iter().zip(counts);
+            counts.map(|(reason, count)| OfferMetrics {
+                offer,
+                reason,
+                count: count.get(),
+            })
+        });
+        let mut occurred: Vec<_> = each.filter(|it| it.count > 0).collect();
+        occurred.sort_unstable();
+        occurred
+    }
+
+    fn arrivals(&self) -> Vec<ArrivalMetrics> {
+        let each = self.arrivals.iter().zip(ProtocolMetrics::NAMES);
+        let each = each.flat_map(|(counts, protocol)| {
+            [false, true].map(|offered| ArrivalMetrics {
+                protocol,
+                offered,
+                count: counts[usize::from(offered)].get(),
             })
         });
         each.collect()
@@ -490,7 +505,7 @@ mod tests {
         );
         let time = Duration::from_millis(30);
         first.timed(Protocol::Http3, StatusCode::NOT_FOUND, time);
-        first.arrived(Protocol::Http3, true);
+        first.arrived(Protocol::Http3, HostIndex::OTHERS, true);
         first.sent(Protocol::Http3, 7);
         let sum = counters.sum().protocols[2];
         assert_eq!((sum.connections, sum.open_connections), (1, 1));
@@ -508,6 +523,10 @@ mod tests {
         let came = arrivals.iter().filter(|it| it.count > 0);
         let came: Vec<_> = came.map(|it| (it.protocol, it.offered, it.count)).collect();
         assert_eq!(came, [("h3", true, 1)]);
+        let [site] = &counters.sum().sites[..] else {
+            panic!("one was asked for");
+        };
+        assert_eq!(site.arrivals, arrivals);
         let workers = counters.0.lock().unwrap();
         assert_eq!(workers.running.len(), 1, "former ones are summed up");
     }

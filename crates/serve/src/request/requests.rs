@@ -387,7 +387,7 @@ impl<I> Requests<I> {
             self.has_responded = true;
             if let Some((decision, client)) = decision.zip(self.observer.client()) {
                 let offered = self.observer.was_offered();
-                counters.arrived(protocol, offered);
+                counters.arrived(protocol, self.observer.host(), offered);
                 let class = client.class();
                 counters.visited(LatestVisit::new(
                     now.system, protocol, class, offered, decision,

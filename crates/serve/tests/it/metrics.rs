@@ -73,6 +73,11 @@ async fn every_protocol_is_counted_by_its_responses_and_connections() {
     assert_eq!(metrics.known_clients, 1);
     let arrivals = metrics.arrivals.iter().map(|it| it.count);
     assert_eq!(arrivals.sum::<u64>(), 3, "{:?}", metrics.arrivals);
+    let [site] = &metrics.sites[..] else {
+        panic!("one was asked for: {:?}", metrics.sites);
+    };
+    assert_eq!(site.reasons, metrics.offers);
+    assert_eq!(site.arrivals, metrics.arrivals);
     assert_eq!(metrics.latest.len(), 3, "{:?}", metrics.latest);
     let [site] = &metrics.sites[..] else {
         panic!("{:?}", metrics.sites)
