@@ -232,7 +232,7 @@ pub(super) fn run_plan(
     let _listening = admin::start(&admin, admin_at.as_ref(), options.takeover.is_some())?;
     if let Some(account) = account {
         account.adopt(&places);
-        account.switch_user(&places, printer)?;
+        account.switch_user(&places.with_authority(plan), printer)?;
     }
     if let Some(acme) = acme {
         acme.start(&ordered, printer)?;

@@ -112,6 +112,10 @@ fn root_is_given_up_once_the_ports_are_bound_and_the_keys_read() {
         "default = true\n",
         &format!("default = true\n{certificate}"),
     );
+    let other = format!(
+        "[[site]]\nnames = [\"b.example\"]\n{certificate}route = [{{ files = \"site\" }}]\n"
+    );
+    let text_of = text_of + &other;
     dir.file("altway.toml", format!("{text_of}\n[log]{log_table}\n"));
     let server = serve(&dir);
     let all = [NOBODY; 4].map(|it| it.to_string()).join(" ");
@@ -125,10 +129,17 @@ fn root_is_given_up_once_the_ports_are_bound_and_the_keys_read() {
         assert_eq!(owner(made), NOBODY, "{made}");
     }
     let said = log(&dir);
-    assert!(
-        said.contains("cannot read") && said.contains("key.pem"),
-        "{said}"
-    );
+    let warnings: Vec<_> = said
+        .lines()
+        .filter(|it| it.contains("cannot read"))
+        .collect();
+    assert_eq!(warnings.len(), 2, "each once for both sites: {said}");
+    for (warning, file) in warnings.iter().zip(["chain.pem", "key.pem"]) {
+        assert!(
+            warning.contains(file) && warning.contains("every reload"),
+            "{warning}"
+        );
+    }
     let failed = reload(&dir);
     assert_eq!(failed.status.code(), Some(1));
     let why = text(&failed.stdout) + &text(&failed.stderr);

@@ -4,10 +4,11 @@ use altway_admin::Address;
 use altway_config::{Action, Certificate, Issuer, Plan, Secret};
 use altway_select::ModelKind;
 use altway_serve::certs::Store;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The use that a server makes of a place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Use {
     /// A folder whose files it serves.
     Folder,
@@ -32,6 +33,8 @@ pub(super) struct Places {
     of_sites: Vec<(PathBuf, Use)>,
     /// Places that hold for the process.
     of_server: Vec<(PathBuf, Use)>,
+    /// The folder of altway's own authority, which is read with every reload; none where no site needs it.
+    of_authority: Option<PathBuf>,
     /// True if names are looked up, and certificates of others trusted.
     pub(super) asks_others: bool,
 }
@@ -139,6 +142,20 @@ impl Places {
         (needs && !is_clear && !self.of_sites().any(is_missing))
             .then(Store::open_default)?
             .ok()
+    }
+
+    /// Notes the folder of altway's own authority, if the plan needs it.
+    pub(super) fn with_authority(mut self, plan: &Plan) -> Self {
+        let authority = self.own_authority(plan);
+        self.of_authority = authority.map(|store| store.dir().to_owned());
+        self
+    }
+
+    /// All that is read or used again while the server runs, once.
+    pub(super) fn used_again(&self) -> BTreeSet<(&Path, Use)> {
+        let authority = self.of_authority.as_deref();
+        let authority = authority.map(|folder| (folder, Use::Secret));
+        self.all().chain(authority).collect()
     }
 
     /// Places of the plan's sites, which a reload may change.

@@ -223,7 +223,7 @@ impl Account {
 
     fn check_places(&self, places: &Places, printer: &Printer) -> Result<()> {
         let name = &self.name;
-        for (path, usage) in places.all() {
+        for (path, usage) in places.used_again() {
             let (right, what) = match usage {
                 Use::Folder => (Access::READ_OK | Access::EXEC_OK, "read"),
                 Use::Store | Use::Keep | Use::KeepAll => (
@@ -244,7 +244,7 @@ impl Account {
                     ));
                 }
                 Use::Secret => printer.warn(&format!(
-                    "`{name}` cannot read `{shown}`: a reload can't read it again, and the former one stays in use; \
+                    "`{name}` cannot read `{shown}`: every reload reads it again, and is refused then; \
                      let a group of its own read it (mode 640), or replace the process with a takeover"
                 )),
                 Use::Append | Use::BindSockets => {}
