@@ -211,19 +211,24 @@ impl Walk {
     fn admin(&mut self, root: &Table<'_, '_>) -> Option<String> {
         let value = root.get("admin")?;
         let text = self.as_text(value, "admin")?;
-        match text.parse::<SocketAddr>() {
-            Ok(address) if !address.ip().is_loopback() => {
-                let message = format!("`{address}` can be reached from other machines");
-                let hint = "give the path of a Unix socket, or an address like `127.0.0.1:2019`";
-                self.fault(value.span(), message, Some(hint.into()));
-                None
-            }
-            Ok(address) => Some(address.to_string()),
+        let text = text.replacen("localhost:", "127.0.0.1:", 1);
+        let (message, hint) = match text.parse::<SocketAddr>() {
+            Ok(address) if address.ip().is_loopback() => return Some(address.to_string()),
+            Ok(address) => (
+                format!("`{address}` can be reached from other machines"),
+                "give the path of a Unix socket, or an address like `127.0.0.1:2019`",
+            ),
+            Err(_) if is_port(&text) => (
+                format!("`{text}` is neither an address with a port nor the path of a socket"),
+                "give an address like `127.0.0.1:2019`, or a path",
+            ),
             Err(_) => {
                 let path = self.as_file_path(value, "admin")?;
-                Some(path.to_string_lossy().into_owned())
+                return Some(path.to_string_lossy().into_owned());
             }
-        }
+        };
+        self.fault(value.span(), message, Some(hint.into()));
+        None
     }
 
     pub(super) fn protocols(&mut self, table: &Table<'_, '_>) -> Option<Protocols> {
@@ -348,4 +353,10 @@ fn set<T>(value: &mut T, read: Option<T>) {
     if let Some(read) = read {
         *value = read;
     }
+}
+
+/// True for a port number, alone or behind a colon: nobody names a socket so.
+fn is_port(text: &str) -> bool {
+    let port = text.rsplit(':').next().unwrap_or(text);
+    !text.contains('/') && !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())
 }
