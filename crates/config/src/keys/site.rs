@@ -13,7 +13,7 @@ pub const SITE: Section = Section {
             "names",
             Form::OneOrMore(&Form::Text("example.org")),
             "[]",
-            "Names of its hosts, each of one site alone. `*.example.org` is every name one level below; an exact name goes before it.",
+            "Names of its hosts, each of one site alone. `*.example.org` is every name one level below; an exact name goes before it. A name in another script, as `bücher.example`, means its ASCII form.",
         ),
         key(
             "default",

@@ -1,5 +1,6 @@
 //! Names of sites.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
@@ -11,7 +12,8 @@ const MAX_NAME: usize = 253;
 const MAX_LABEL: usize = 63;
 
 /// The name of a site: of a host in lower case (`example.org`), of all hosts one level below one
-/// (`*.example.org`), or an IP address (`192.0.2.1`, `[2001:db8::1]`).
+/// (`*.example.org`), or an IP address (`192.0.2.1`, `[2001:db8::1]`). A name in another script (`bücher.example`) is
+/// read as its ASCII form.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SiteName(Name);
 
@@ -105,10 +107,13 @@ impl FromStr for SiteName {
         if text.contains(':') {
             return bad("it is the name of a host alone, without a port");
         }
-        if !text.is_ascii() {
-            return bad("it must be in its ASCII form, which begins with `xn--`");
-        }
-        let lower = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
+        let Some(ascii) = ascii_form(text) else {
+            return bad("no internationalized domain name (RFC 5890) has these letters");
+        };
+        let lower = ascii
+            .strip_suffix('.')
+            .unwrap_or(&ascii)
+            .to_ascii_lowercase();
         let (wildcard, name) = match lower.strip_prefix("*.") {
             Some(parent) => (true, parent),
             None => (false, lower.as_str()),
@@ -127,6 +132,14 @@ impl FromStr for SiteName {
         } else {
             Name::Host(name)
         }))
+    }
+}
+
+/// The name as clients and authorities send it: `xn--bcher-kva.example` of `bücher.example` (UTS 46).
+fn ascii_form(text: &str) -> Option<Cow<'_, str>> {
+    match text.is_ascii() {
+        true => Some(text.into()),
+        false => idna::domain_to_ascii(text).ok().map(Cow::Owned),
     }
 }
 
@@ -180,6 +193,19 @@ mod tests {
     }
 
     #[test]
+    fn a_name_in_any_script_is_that_of_its_ascii_form() {
+        for (text, ascii) in [
+            ("bücher.example", "xn--bcher-kva.example"),
+            ("*.BÜCHER.example.", "*.xn--bcher-kva.example"),
+            ("straße.example", "xn--strae-oqa.example"),
+            ("例え.テスト", "xn--r8jz45g.xn--zckzah"),
+        ] {
+            assert_eq!(name(text).to_string(), ascii);
+            assert_eq!(name(text), name(ascii));
+        }
+    }
+
+    #[test]
     fn what_is_no_name_is_refused_with_its_reason() {
         for (text, reason) in [
             ("https://example.org", "without `https://`"),
@@ -188,7 +214,7 @@ mod tests {
             ("a.*.org", "one whole label"),
             ("www*.example.org", "one whole label"),
             ("*.*.org", "one whole label"),
-            ("bücher.example", "xn--"),
+            ("b\u{fffd}cher.example", "internationalized"),
             ("a..org", "labels"),
             ("", "labels"),
             ("-a.org", "labels"),
