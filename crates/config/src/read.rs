@@ -4,6 +4,7 @@
 //! together is checked in `plan`, over what could be read, so that one fault does not hide another.
 
 mod acme;
+mod hints;
 mod include;
 mod proxy;
 mod route;

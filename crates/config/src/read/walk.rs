@@ -1,12 +1,10 @@
 //! The walk over a tree: tables with their places, and values by their forms.
 
 use crate::fault::{Fault, MAX_FAULTS};
-use crate::keys::{self, SECTIONS, Section};
+use crate::keys::{self, Section};
 use crate::plan::Places;
-use crate::read::MAX_TEXT;
-use altway_document::{
-    Source, Syntax, Tree, UnknownWord, Value, did_you_mean, entries, parse, quoted,
-};
+use crate::read::{MAX_TEXT, hints};
+use altway_document::{Source, Syntax, Tree, UnknownWord, Value, entries, parse, quoted};
 use std::fmt::Display;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -140,13 +138,13 @@ impl Walk {
             self.note("", 0..0);
         }
         let read = inside(self, &root);
-        self.syntax(syntax, before);
+        self.syntax(text, syntax, before);
         Some(read)
     }
 
     /// Notes the faults of a file's syntax. A bracket or quote that is missing makes another text of what
     /// follows: of such faults the first is reported, and nothing of the values below it.
-    fn syntax(&mut self, syntax: Vec<Syntax>, before: usize) {
+    fn syntax(&mut self, text: &str, syntax: Vec<Syntax>, before: usize) {
         let is_twice = |fault: &Syntax| fault.message.starts_with("duplicate key");
         let (twice, broken): (Vec<_>, Vec<_>) = syntax.into_iter().partition(is_twice);
         let first = broken.into_iter().min_by_key(|fault| fault.span.start);
@@ -162,7 +160,7 @@ impl Walk {
             self.fault(fault.span, "the key is there already", Some(hint.into()));
         }
         if let Some(fault) = first {
-            let hint = "here or just before, a quote, a bracket or a comma may be missing";
+            let hint = hints::of_syntax(text, &fault);
             let message = format!("not TOML: {}", fault.message);
             self.fault(fault.span, message, Some(hint.into()));
         }
@@ -210,9 +208,12 @@ impl Walk {
             if !known().any(|known| known == name) {
                 let shown = name.escape_debug();
                 let message = format!("unknown key `{shown}` in {}", section.title);
-                let hint = elsewhere(name).or_else(|| did_you_mean(name, known()));
-                let hint = hint.or_else(|| Some(all_keys(section)));
-                self.fault(key.span(), message, hint);
+                let (hint, meant) = hints::of_key(name, section);
+                self.fault(key.span(), message, Some(hint));
+                // That the key which is meant is missing is no fault of its own.
+                if let Some(meant) = meant.filter(|meant| !table.has(meant)) {
+                    self.note(&table.path(meant), key.span());
+                }
                 continue;
             }
             let of_key = !matches!(value.get_ref(), DeValue::Array(_) | DeValue::Table(_));
@@ -443,26 +444,6 @@ impl Walk {
             Some(format!("give one, like `{key} = {example}`")),
         );
     }
-}
-
-/// The table that has the key, if another one has it.
-fn elsewhere(name: &str) -> Option<String> {
-    let has_it = |section: &&Section| section.keys.iter().any(|key| key.name == name);
-    let section = SECTIONS.into_iter().find(has_it)?;
-    Some(match section.title {
-        title if title == keys::ROOT.title => "it stands before the first table".into(),
-        title => format!("it is a key of {title}"),
-    })
-}
-
-/// `its keys are …`.
-fn all_keys(section: &Section) -> String {
-    let names: Vec<_> = section
-        .keys
-        .iter()
-        .map(|key| format!("`{}`", key.name))
-        .collect();
-    format!("its keys are {}", names.join(", "))
 }
 
 fn kind(value: &DeValue<'_>) -> &'static str {

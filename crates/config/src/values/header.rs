@@ -200,7 +200,7 @@ pub enum BadField {
     )]
     Pattern(String),
     /// The server says it itself.
-    #[error("the field `{0}` is said by the server itself")]
+    #[error("the field `{0}` is set by the server itself")]
     OfTheServer(String),
     /// The value can't be sent.
     #[error(

@@ -117,7 +117,9 @@ impl FromStr for Upstream {
         };
         let authority = rest.strip_suffix('/').unwrap_or(rest);
         if authority.contains(['/', '?', '#']) {
-            return bad("it has a path: requests keep their own");
+            return bad(
+                "it has a path, and requests keep their own: `add-prefix` of a route puts one before it",
+            );
         }
         let (host, port) = match authority.rsplit_once(':') {
             Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
