@@ -15,6 +15,8 @@ pub(crate) mod raw;
 pub(crate) mod serve;
 pub(crate) mod status;
 
+use std::str::FromStr;
+
 /// The commit that this binary was built from.
 pub(crate) const COMMIT: Option<&str> = option_env!("ALTWAY_COMMIT");
 
@@ -34,6 +36,12 @@ pub(crate) fn build() -> altway_record::Build {
 
 /// The text of `--version`: the version, and the commit if there is one.
 pub(crate) const LONG_VERSION: &str = env!("ALTWAY_LONG_VERSION");
+
+/// Reads a count of which none is none: the words of the standard library speak of its types.
+fn positive<T: FromStr>(text: &str) -> Result<T, &'static str> {
+    text.parse()
+        .map_err(|_| "expected a whole number, 1 or more")
+}
 
 /// The first bound of [`DURATION_BUCKETS_MS`](altway_serve::DURATION_BUCKETS_MS) that half of the times do not exceed, in
 /// words.

@@ -3,6 +3,7 @@
 mod acme;
 mod summary;
 
+use super::positive;
 use super::serve::limits::{self, Spelling};
 use super::serve::{Run, run_plan, translated};
 use crate::hint::usage_error;
@@ -17,6 +18,7 @@ use altway_proxy::Statistics;
 use altway_serve::{LogFormat, Policy};
 use altway_units::{DataSize, duration};
 use anyhow::Result;
+use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -58,6 +60,12 @@ pub(crate) struct Arguments {
     /// [default: *:8443].
     #[arg(short, long, value_name = "ADDRESS:PORT")]
     listen: Option<ListenAddress>,
+    /// Port number for TCP and UDP at all addresses, or at that of --bind; 0: any that is free.
+    #[arg(short, long, conflicts_with = "listen")]
+    port: Option<u16>,
+    /// Address to listen on [default: all, IPv6 and IPv4].
+    #[arg(long, value_name = "IP", conflicts_with = "listen")]
+    bind: Option<IpAddr>,
     #[command(flatten)]
     acme: acme::Options,
     /// Certificate chain, PEM, the server's own first.
@@ -93,7 +101,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     early_data: bool,
     /// Worker threads [default: one per core].
-    #[arg(short = 'n', long)]
+    #[arg(short = 'n', long, value_parser = positive::<NonZeroUsize>)]
     threads: Option<NonZeroUsize>,
     /// Time that a stop waits for requests that are being answered.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
@@ -174,7 +182,7 @@ impl Arguments {
             threads: self.threads,
             grace: self.grace,
             listen: Listen {
-                listeners: self.acme.listeners(self.listen),
+                listeners: self.acme.listeners(self.listen_address(), self.bind),
                 ..Listen::default()
             },
             transport: Transport {
@@ -194,6 +202,13 @@ impl Arguments {
             sites: vec![self.site()],
             ..Config::default()
         })
+    }
+
+    /// The one address that was asked for.
+    fn listen_address(&self) -> Option<ListenAddress> {
+        let ip = self.bind;
+        self.listen
+            .or_else(|| self.port.map(|port| ListenAddress { ip, port }))
     }
 
     fn site(&self) -> Site {

@@ -32,7 +32,16 @@ fn origin() -> SocketAddr {
 
 /// A proxy and the rest of what it prints.
 fn start(dir: &Dir, origins: &[&str]) -> (Child, BufReader<std::process::ChildStdout>, u64) {
-    let mut command = dir.altway(["proxy", "--listen", "127.0.0.1:0", "--json", "-n", "1"]);
+    let mut command = dir.altway([
+        "proxy",
+        "--bind",
+        "127.0.0.1",
+        "-p",
+        "0",
+        "--json",
+        "-n",
+        "1",
+    ]);
     command
         .args(origins)
         .stdout(Stdio::piped())
@@ -81,7 +90,7 @@ fn what_is_no_origin_is_refused_in_a_sentence() {
     let dir = Dir::alone();
     let said = refusal(&mut dir.altway(["proxy", "http://a/path"]));
     assert!(
-        said.contains("it has a path: requests keep their own"),
+        said.contains("it has a path, and requests keep their own"),
         "{said}"
     );
     let said = refusal(&mut dir.altway(["proxy", "3000"]));

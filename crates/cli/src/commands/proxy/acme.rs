@@ -2,20 +2,18 @@
 
 use crate::hint::usage_error;
 use altway_config::{
-    Acme, DirectoryUrl, Email, ListenAddress, Listener, Protocols, Security, SiteName,
+    Acme, DEFAULT_PORT, DirectoryUrl, Email, ListenAddress, Listener, Protocols, Security, SiteName,
 };
 use anyhow::Result;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-
-/// The address to listen at without --acme.
-const USUAL: &str = "*:8443";
 
 /// Certificates by ACME.
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
     /// Get a certificate for this host by ACME (Let's Encrypt), and renew it: by this you agree to the authority's
     /// terms of service. May be given several times. The server then listens at *:443, and at *:80 for challenges and
-    /// redirects to https, unless --listen says where.
+    /// redirects to https, unless --listen or --port says where.
     #[arg(long, value_name = "HOST", conflicts_with = "cert")]
     acme: Vec<SiteName>,
     /// Address to which the authority may write about the account.
@@ -62,21 +60,25 @@ impl Options {
         }))
     }
 
-    /// The addresses to listen at. `given`: --listen.
-    pub(super) fn listeners(&self, given: Option<ListenAddress>) -> Vec<Listener> {
+    /// The addresses to listen at. `given`: --listen or --port; `bind`: --bind.
+    pub(super) fn listeners(
+        &self,
+        given: Option<ListenAddress>,
+        bind: Option<IpAddr>,
+    ) -> Vec<Listener> {
         let listener = |address, security| Listener {
             address,
             security,
             protocols: Protocols::default(),
             alt_svc_port: None,
         };
-        let at = |text: &str| text.parse().expect("it is an address");
+        let at = |port| ListenAddress { ip: bind, port };
         match given {
             Some(address) => vec![listener(address, Security::Tls)],
-            None if self.acme.is_empty() => vec![listener(at(USUAL), Security::Tls)],
+            None if self.acme.is_empty() => vec![listener(at(DEFAULT_PORT), Security::Tls)],
             None => vec![
-                listener(at("*:443"), Security::Tls),
-                listener(at("*:80"), Security::Redirect),
+                listener(at(443), Security::Tls),
+                listener(at(80), Security::Redirect),
             ],
         }
     }
