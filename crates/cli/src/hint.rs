@@ -112,7 +112,7 @@ fn of_io(error: &(dyn Error + 'static)) -> Option<String> {
 }
 
 fn disk_full() -> String {
-    "make room on the disk, then go on with `altway lab resume`".into()
+    "make room on the disk; a run of the lab goes on with `altway lab resume`".into()
 }
 
 fn of_emulate(error: &EmulateError) -> Option<String> {
@@ -220,13 +220,30 @@ fn of_lab(error: &LabError) -> Option<String> {
 
 fn of_serve(error: &ServeError) -> Option<String> {
     let hint = match error {
+        ServeError::RootNotDirectory { path } if path.extension() == Some("toml".as_ref()) => {
+            return Some(format!(
+                "a configuration is served by `altway serve --config {}`",
+                path.display()
+            ));
+        }
         ServeError::Root { .. } | ServeError::RootNotDirectory { .. } => {
             "give the folder whose files are to be served: `altway serve DIR`"
+        }
+        ServeError::Listen {
+            address, source, ..
+        } => return of_listen(address.port(), source).map(Into::into),
+        ServeError::State { source, .. } => return of_state(source).map(Into::into),
+        ServeError::NoDataDirectory => "name a certificate by --cert and its key by --key",
+        ServeError::CertificateStore { source, .. }
+            if source.kind() == io::ErrorKind::PermissionDenied =>
+        {
+            "run as the user that the folder belongs to, have XDG_DATA_HOME name another, or name a certificate by \
+             --cert and its key by --key"
         }
         ServeError::Fallback { .. } => "name a file of the folder, as `--fallback index.html`",
         ServeError::FilesOptions(_) => "`altway serve --help` says what is expected, under Files",
         ServeError::PortInUse { .. } | ServeError::NoFreePort => {
-            "choose another port with `--port`, or 0 for any that is free"
+            "choose another port with `--port`, in a configuration in `[listen]`; 0 is any that is free"
         }
         // Of the system's own refusals the system's hint is said.
         ServeError::State { source, .. }
@@ -288,6 +305,33 @@ fn of_serve(error: &ServeError) -> Option<String> {
     Some(hint.into())
 }
 
+/// A socket that can't be bound, at a port that is not in use.
+fn of_listen(port: u16, source: &io::Error) -> Option<&'static str> {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied if port < 1024 => Some(
+            "ports below 1024 are root's: start it as root with `user`, or give it CAP_NET_BIND_SERVICE, as the unit in \
+             packaging does and `setcap cap_net_bind_service=+ep` for a file; or choose another port",
+        ),
+        io::ErrorKind::AddrNotAvailable => Some(
+            "`ip address` lists the addresses of this machine; without --bind it listens at all of them",
+        ),
+        _ => None,
+    }
+}
+
+/// A state folder that can't be used.
+fn of_state(source: &io::Error) -> Option<&'static str> {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied
+        | io::ErrorKind::NotFound
+        | io::ErrorKind::AlreadyExists
+        | io::ErrorKind::NotADirectory => {
+            Some("name a folder that the server's user may write to, or one that it may make")
+        }
+        _ => None,
+    }
+}
+
 fn of_raw(error: &RawError) -> Option<String> {
     let hint = match error {
         RawError::Connect { .. } | RawError::Foreign { .. } | RawError::Resolve { .. } => {
@@ -324,6 +368,9 @@ fn of_load(error: &LoadError) -> Option<String> {
         LoadError::EarlyDataStreams { .. } => {
             return Some("leave out `--streams`, and raise `--connections`".into());
         }
+        LoadError::Url { .. } => {
+            return Some("give the whole URL, like https://localhost:8443/".into());
+        }
         LoadError::Resolve { .. } => {
             return Some(
                 "look for a typing error in the name, or name the server's address".into(),
@@ -356,6 +403,33 @@ mod tests {
     fn a_hint_is_found_below_the_context() {
         let error = anyhow::Error::from(EmulateError::HostNeedsRoot).context("outer");
         assert!(of(&error).unwrap().contains("--server COMMAND"));
+    }
+
+    #[test]
+    fn a_socket_that_cannot_be_bound_has_a_hint_by_its_cause() {
+        let hint = |port, kind: io::ErrorKind| {
+            let error = ServeError::Listen {
+                address: (std::net::Ipv4Addr::UNSPECIFIED, port).into(),
+                transport: "TCP",
+                source: kind.into(),
+            };
+            of(&error.into())
+        };
+        let privileged = hint(443, io::ErrorKind::PermissionDenied).unwrap();
+        assert!(privileged.contains("CAP_NET_BIND_SERVICE"), "{privileged}");
+        assert_eq!(hint(8443, io::ErrorKind::PermissionDenied), None);
+        let elsewhere = hint(8443, io::ErrorKind::AddrNotAvailable).unwrap();
+        assert!(elsewhere.contains("`ip address`"), "{elsewhere}");
+    }
+
+    #[test]
+    fn a_configuration_in_place_of_a_folder_is_named_with_its_option() {
+        let path = PathBuf::from("altway.toml");
+        let hint = of(&ServeError::RootNotDirectory { path }.into()).unwrap();
+        assert!(
+            hint.contains("`altway serve --config altway.toml`"),
+            "{hint}"
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod records;
 mod rounds;
 
+use super::positive;
 use crate::Answer;
 use crate::diagnostics::{Diagnostics, Variable};
 use crate::hint::usage_error;
@@ -45,20 +46,20 @@ pub(crate) struct Arguments {
           value_parser = clap::value_parser!(u32).range(1..=MAX_ROUNDS))]
     rounds: u32,
     /// Connections at the same time.
-    #[arg(short, long, value_name = "N", default_value = "1")]
+    #[arg(short, long, value_name = "N", default_value = "1", value_parser = positive::<NonZeroU32>)]
     connections: NonZeroU32,
     /// Requests at the same time on each connection (HTTP/1.1: 1).
-    #[arg(short = 'm', long, value_name = "N", default_value = "1")]
+    #[arg(short = 'm', long, value_name = "N", default_value = "1", value_parser = positive::<NonZeroU32>)]
     streams: NonZeroU32,
     /// Requests in all [default: 1].
-    #[arg(short = 'n', long, value_name = "N", conflicts_with = "duration")]
+    #[arg(short = 'n', long, value_name = "N", conflicts_with = "duration", value_parser = positive::<NonZeroU64>)]
     requests: Option<NonZeroU64>,
     /// Time during which requests are sent, in place of -n; responses to those in flight at its end are awaited.
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     duration: Option<Duration>,
     /// Open loop: send this number of requests per second, whether earlier ones are answered or not; each is timed
     /// from when it was due [default: closed loop, a request is sent when the one before is answered].
-    #[arg(long, value_name = "PER_SECOND")]
+    #[arg(long, value_name = "PER_SECOND", value_parser = positive::<NonZeroU32>)]
     rate: Option<NonZeroU32>,
     /// Open the connections evenly spaced over this time, instead of all at once: some servers refuse connections
     /// that come faster than they accept them. Each connection sends requests as soon as it is open.

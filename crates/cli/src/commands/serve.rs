@@ -270,8 +270,11 @@ fn plan(arguments: &Arguments, printer: &Printer) -> Result<(Plan, Spelling)> {
             option => format!("--{}", option.replace('_', "-")),
         };
         return Err(usage_error(
-            format!("{name} says what `{}` says", file.display()),
-            "say it in the file: `altway config show -- OPTIONS` prints what equals them",
+            format!(
+                "{name} can't be given beside --config: `{}` takes its place",
+                file.display()
+            ),
+            "write it in the file: `altway config show -- OPTIONS` prints what options stand for",
         ));
     }
     let (plan, _) = config_file::load(file)?;

@@ -9,6 +9,7 @@ use altway_admin::{Address, AdminResponse, CallError, ProtocolStatus, Status, ca
 use anyhow::Result;
 use http::{Method, StatusCode};
 use std::fmt::Write as _;
+use std::io;
 use std::num::NonZeroUsize;
 
 /// The path of the admin socket in the unit that ships.
@@ -56,6 +57,14 @@ impl Server {
     /// The server does not answer; the hint says how to have it do so.
     pub(super) fn ask(&self, method: Method, target: &str) -> Result<AdminResponse> {
         call(&self.admin, method, target).map_err(|error| match &error {
+            CallError::Connect { source, .. }
+                if source.kind() == io::ErrorKind::PermissionDenied =>
+            {
+                usage_error(
+                    format!("this user may not use the admin socket `{}`", self.admin),
+                    "ask as root, or as the user that the server runs as: `sudo altway …`",
+                )
+            }
             CallError::Connect { source, .. } => usage_error(
                 format!("{error}: {source}"),
                 "start the server with `--admin ADDRESS`, and name the same address here with --admin or $ALTWAY_ADMIN",

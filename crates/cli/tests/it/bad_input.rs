@@ -318,7 +318,7 @@ fn ways_to_serve_files_that_make_no_sense() {
         ),
         (
             "--header=ETag: 1",
-            "the field `etag` is said by the server itself",
+            "the field `etag` is set by the server itself",
             "--help",
         ),
         (
@@ -361,6 +361,45 @@ fn a_port_in_use() {
         "is in use by another program",
         "choose another port with `--port`",
     );
+}
+
+#[test]
+fn an_address_of_another_machine() {
+    let dir = Dir::new();
+    dir.file("site/index.html", "hello");
+    let mut serve = dir.altway(["serve", "site", "--h2c", "--bind", "192.0.2.1", "-p", "0"]);
+    assert_error(
+        &mut serve,
+        "cannot listen on TCP 192.0.2.1:0",
+        "`ip address` lists the addresses of this machine",
+    );
+}
+
+#[test]
+fn counts_that_are_none() {
+    let dir = Dir::new();
+    for option in [
+        &["serve", "-n", "0"][..],
+        &["proxy", "localhost:1", "-n", "x"],
+    ] {
+        let said = refusal(dir.altway(["--quiet"]).args(option));
+        assert!(
+            said.contains("expected a whole number, 1 or more"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_port_as_admin_socket() {
+    let dir = Dir::new();
+    for (address, what) in [
+        ("2019", "neither an IP address"),
+        ("0.0.0.0:2019", "other machines"),
+    ] {
+        let said = refusal(&mut dir.altway(["status", "--admin", address]));
+        assert!(said.contains(what), "{said}");
+    }
 }
 
 #[test]

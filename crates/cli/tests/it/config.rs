@@ -257,7 +257,9 @@ fn an_option_beside_a_file_is_refused_by_its_name() {
                 .args(options),
         );
         assert!(
-            said.contains(&format!("error: {name} says what `altway.toml` says\n")),
+            said.contains(&format!(
+                "error: {name} can't be given beside --config: `altway.toml` takes its place\n"
+            )),
             "{said}"
         );
     }

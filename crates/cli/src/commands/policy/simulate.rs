@@ -127,8 +127,9 @@ pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     let sources = sources.collect::<Result<Vec<PolicySource>>>()?;
     let jobs = jobs(arguments, &sources);
     printer.say(&format!(
-        "{} runs of {} clients for {} days",
+        "{} run{} of {} clients for {} days",
         jobs.len(),
+        if jobs.len() == 1 { "" } else { "s" },
         arguments.clients,
         arguments.days
     ));

@@ -2,6 +2,7 @@
 
 use super::{TuningArguments, table};
 use crate::Answer;
+use crate::commands::positive;
 use crate::hint;
 use crate::printer::Printer;
 use altway_raw::{
@@ -54,7 +55,7 @@ pub(crate) struct Arguments {
     #[arg(short, long, default_value = "down", value_name = "up|down|both")]
     direction: Direction,
     /// Transfers, one after the other.
-    #[arg(short = 'n', long, value_name = "N", default_value = "1")]
+    #[arg(short = 'n', long, value_name = "N", default_value = "1", value_parser = positive::<NonZeroU64>)]
     requests: NonZeroU64,
     /// Size of a request: send this number of bytes first; the server answers with SIZE bytes once it has them.
     #[arg(long, value_name = "SIZE", conflicts_with = "direction")]

@@ -1,6 +1,7 @@
 //! `altway raw shares`: why each transport costs what it does.
 
 use crate::Answer;
+use crate::commands::positive;
 use crate::printer::Printer;
 use altway_raw::{
     Direction, Measured, Separated, Share, Shares, SharesOptions, Spread, TransportKind,
@@ -42,7 +43,7 @@ pub(crate) struct Arguments {
     #[arg(short, long, default_value = "down", value_name = "up|down|both")]
     direction: Direction,
     /// Transfers of each variant; with fewer than 6 no share has an interval, and none is shown.
-    #[arg(short, long, value_name = "N", default_value_t = SharesOptions::default().rounds)]
+    #[arg(short, long, value_name = "N", default_value_t = SharesOptions::default().rounds, value_parser = positive::<NonZeroUsize>)]
     rounds: NonZeroUsize,
     /// Print the figures as JSON.
     #[arg(long)]

@@ -3,6 +3,7 @@
 use super::files::ServedFiles;
 use super::limits::{self, Spelling};
 use super::{certificate, translated};
+use crate::commands::positive;
 use crate::diagnostics::{Diagnostics, Variable};
 use crate::printer::Printer;
 use altway_config::{
@@ -40,7 +41,8 @@ pub(crate) struct Flags {
         long,
         value_name = "N",
         env = "ALTWAY_THREADS",
-        hide_env_values = true
+        hide_env_values = true,
+        value_parser = positive::<NonZeroUsize>
     )]
     threads: Option<NonZeroUsize>,
     /// Threads that accept TCP connections: per-worker (each its own, no hand-over) or round-robin (one thread for
