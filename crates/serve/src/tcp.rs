@@ -6,6 +6,7 @@
 
 mod acceptor;
 mod answer;
+mod clear_text;
 mod delivery;
 mod drain;
 mod gate;
@@ -268,15 +269,21 @@ impl Context {
         let activity = self.activity();
         let socket = Socket::new(Rc::clone(&client.stream), Vec::new(), activity.clone());
         begin_handshake();
-        let handshake = pin!(timeout(
-            self.setup.limits.handshake_timeout,
-            tls.accept(socket)
-        ));
+        let handshake = async {
+            match clear_text::begins(&client.stream).await? {
+                true => Ok(None),
+                false => tls.accept(socket).await.map(Some),
+            }
+        };
+        let handshake = pin!(timeout(self.setup.limits.handshake_timeout, handshake));
         let handshake = self.turns.steps(handshake);
         let Some(session) = unless_evicted(client, handshake).await else {
             return Ok(None);
         };
-        let mut session = Box::new(session??);
+        let Some(session) = session?? else {
+            return self.refuse_clear_text(client).await;
+        };
+        let mut session = Box::new(session);
         client.admitted.handshake_done();
         let protocol = session.get_ref().1.alpn_protocol();
         if protocol == Some(challenges::ALPN) {

@@ -348,15 +348,25 @@ impl<I> Requests<I> {
         incident: Incident,
         now: Now,
     ) -> Response<Body> {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+        self.rejected(response, incident, now)
+    }
+
+    /// Completes the response to a request of which nothing is known, which is the `incident`.
+    pub(crate) fn rejected(
+        &mut self,
+        response: Response<Body>,
+        incident: Incident,
+        now: Now,
+    ) -> Response<Body> {
         self.record(incident);
         self.observer.set_host(HostIndex::OTHERS);
         self.certificate = None;
         let log = self.responder.service.log.as_ref();
         let logged = log.map(|_| Arc::new(LoggedHead::unknown()));
-        let mut response = Response::new(Body::empty());
-        *response.status_mut() = status;
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
         self.complete((logged, now.instant), response, now)
     }
 

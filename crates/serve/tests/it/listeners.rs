@@ -11,6 +11,7 @@ use http_body_util::Empty;
 use hyper::body::Incoming;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -282,4 +283,39 @@ fn http3_at_each_address_goes_on_while_another_process_takes_over() {
         client.move_away();
         assert!(client.body(*stream) == large());
     }
+}
+
+/// Everything that the server answers to these bytes, on a connection of their own.
+async fn answer_to(server: &Running, bytes: &[u8]) -> Vec<u8> {
+    let mut stream = server.connect().await;
+    stream.write_all(bytes).await.unwrap();
+    let mut answer = Vec::new();
+    soon(stream.read_to_end(&mut answer)).await.unwrap();
+    answer
+}
+
+#[tokio::test]
+async fn http_in_clear_text_where_tls_is_spoken_is_told_of_https() {
+    let server = Running::tls(|_| {});
+    for request in [
+        "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        "PRI * HTTP/2.0\r\n\r\n",
+    ] {
+        let answer = answer_to(&server, request.as_bytes()).await;
+        let answer = String::from_utf8(answer).unwrap();
+        assert!(
+            answer.starts_with("HTTP/1.1 400 Bad Request\r\n"),
+            "{answer}"
+        );
+        assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
+        assert!(
+            answer.ends_with("begin the URL with https://\n"),
+            "{answer}"
+        );
+    }
+    // An alert: what begins otherwise is no HTTP.
+    assert_eq!(answer_to(&server, b"get / HTTP/1.1\r\n\r\n").await[0], 21);
+    let mut client: H2 = h2(server.connect_tls(&[b"h2"]).await).await;
+    let response = soon(client.send_request(get("/"))).await.unwrap();
+    assert_ne!(response.status(), 400);
 }
