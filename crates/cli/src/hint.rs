@@ -309,8 +309,8 @@ fn of_serve(error: &ServeError) -> Option<String> {
 fn of_listen(port: u16, source: &io::Error) -> Option<&'static str> {
     match source.kind() {
         io::ErrorKind::PermissionDenied if port < 1024 => Some(
-            "ports below 1024 are root's: start it as root with `user`, or give it CAP_NET_BIND_SERVICE, as the unit in \
-             packaging does and `setcap cap_net_bind_service=+ep` for a file; or choose another port",
+            "ports below 1024 are root's: start it as root with --user (`user` in a configuration), or give it \
+             CAP_NET_BIND_SERVICE, as the unit in packaging/ does; or choose another port",
         ),
         io::ErrorKind::AddrNotAvailable => Some(
             "`ip address` lists the addresses of this machine; without --bind it listens at all of them",

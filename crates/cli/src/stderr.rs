@@ -53,7 +53,11 @@ impl Write for Lines {
                 let _ = queue.push(lines);
                 Ok(lines.len())
             }
-            None => io::stderr().write(lines),
+            None => {
+                // Of an error here the log would tell at stderr, and panic.
+                let _ = io::stderr().write_all(lines);
+                Ok(lines.len())
+            }
         }
     }
 

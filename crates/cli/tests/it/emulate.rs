@@ -152,6 +152,30 @@ fn the_socket_of_a_killed_link_is_cleaned_away_and_that_of_a_running_one_stays()
 }
 
 #[test]
+fn a_warning_that_nobody_reads_any_more_is_no_failure() {
+    let dir = Dir::new();
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let of_another_network = serde_json::json!({
+        "boot": boot.trim(), "network": 1,
+        "interfaces": [{"name": "wire0", "index": 3, "offloads": [], "netem": false}],
+    });
+    let record = "altway-scratch-1/interfaces.json";
+    dir.file(record, &of_another_network.to_string());
+    let clean = || {
+        let mut clean = altway(&dir, ["emulate", "clean"]);
+        clean.env("TMPDIR", dir.path());
+        clean
+    };
+    let warned = clean().output().unwrap();
+    let said = String::from_utf8_lossy(&warned.stderr);
+    assert!(said.contains("WARN"), "{said}");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let ended = clean().stdout(Stdio::null()).stderr(writer).status();
+    assert_eq!(ended.unwrap().code(), Some(0));
+}
+
+#[test]
 fn a_link_between_two_interfaces_is_changed_while_it_runs() {
     let Some(dir) = prepare() else { return };
     let interfaces = [0, 1].map(|n| {
