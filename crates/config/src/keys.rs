@@ -170,7 +170,7 @@ pub const ROOT: Section = Section {
         key(
             "ticket-keys",
             Form::OneOrMore(&Form::Path),
-            "[] (the server's own, new every six hours)",
+            "(the server's own, a new one every six hours)",
             "Files of the keys of TLS session tickets, for several servers that clients resume at: 32 to 1,024 random bytes each, 16 files at most. The first encrypts, all decrypt; read again by a reload.",
         ),
         key(

@@ -116,3 +116,11 @@ fn form(of: &Form) -> String {
         Form::Either(one, other) => format!("{}, or {}", form(one), form(other)),
     }
 }
+
+#[test]
+fn a_default_is_a_value_or_words_in_brackets() {
+    for key in SECTIONS.into_iter().flat_map(|section| section.keys) {
+        let brackets = (key.default.starts_with('('), key.default.ends_with(')'));
+        assert!(brackets.0 == brackets.1, "{}: {}", key.name, key.default);
+    }
+}
