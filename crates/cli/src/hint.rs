@@ -11,6 +11,7 @@ use altway_raw::Error as RawError;
 use altway_record::PlanError;
 use altway_serve::{Error as ServeError, InvalidFilesOptions};
 use altway_site::{Error as SiteError, UploadFolderError};
+use rustix::io::Errno;
 use std::error::Error;
 use std::{fmt, io};
 
@@ -108,6 +109,13 @@ fn of_uploads(error: &UploadFolderError) -> &'static str {
 
 fn of_io(error: &(dyn Error + 'static)) -> Option<String> {
     let io = error.downcast_ref::<io::Error>()?;
+    let errno = Errno::from_io_error(io);
+    if errno.is_some_and(|errno| [Errno::MFILE, Errno::NFILE].contains(&errno)) {
+        return Some(
+            "raise the limit of open files (`ulimit -n`, LimitNOFILE= in a unit): `altway doctor` says what it is"
+                .into(),
+        );
+    }
     (io.kind() == io::ErrorKind::StorageFull).then(disk_full)
 }
 
@@ -445,6 +453,13 @@ mod tests {
             of(&io::Error::from(io::ErrorKind::StorageFull).into()),
             Some(disk_full())
         );
+    }
+
+    #[test]
+    fn a_lack_of_descriptors_is_named_with_its_limit() {
+        let error = io::Error::from_raw_os_error(Errno::MFILE.raw_os_error());
+        let hint = of(&error.into()).unwrap();
+        assert!(hint.contains("`ulimit -n`"), "{hint}");
     }
 
     #[test]
