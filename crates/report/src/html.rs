@@ -112,9 +112,22 @@ fn unbroken(sentence: &str) -> String {
     text.replace("one-way", "<span class=\"whole\">one-way</span>")
 }
 
-/// A paragraph of a class.
+/// A paragraph of a class; what stands between backticks is code.
 pub(crate) fn paragraph(class: &str, text: &str) -> String {
-    format!("<p class=\"{class}\">{}</p>\n", escape(text))
+    format!("<p class=\"{class}\">{}</p>\n", with_code(text))
+}
+
+fn with_code(text: &str) -> String {
+    let parts: Vec<_> = text.split('`').map(escape).collect();
+    if parts.len() % 2 == 0 {
+        // One of them has no other.
+        return escape(text);
+    }
+    let part = |(at, part): (usize, &String)| match at % 2 {
+        0 => part.clone(),
+        _ => format!("<code>{part}</code>"),
+    };
+    parts.iter().enumerate().map(part).collect()
 }
 
 /// A table with its first column as row heads.
@@ -274,5 +287,14 @@ mod tests {
             escape("<b class=\"x\">Tom & 'Jerry'</b>"),
             "&lt;b class=&quot;x&quot;&gt;Tom &amp; &#39;Jerry&#39;&lt;/b&gt;"
         );
+    }
+
+    #[test]
+    fn what_stands_between_backticks_is_code() {
+        assert_eq!(
+            paragraph("note", "`a < b` and `c`."),
+            "<p class=\"note\"><code>a &lt; b</code> and <code>c</code>.</p>\n"
+        );
+        assert_eq!(with_code("5` of `a`"), "5` of `a`");
     }
 }
