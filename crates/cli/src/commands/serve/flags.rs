@@ -25,7 +25,7 @@ pub(crate) struct Flags {
     #[arg(value_name = "DIR", default_value = ".")]
     root: PathBuf,
     /// Serve files and folders whose names begin with a dot as well [default: of these only /.well-known].
-    #[arg(long)]
+    #[arg(long, help_heading = "Files")]
     hidden: bool,
     /// Port number for TCP and UDP; 0: any that is free.
     #[arg(short, long, env = "ALTWAY_PORT", hide_env_values = true, default_value_t = DEFAULT_PORT)]
