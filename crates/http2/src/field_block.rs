@@ -6,10 +6,11 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use altway_fields::indexing::hash;
 use altway_message::FieldKind;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::hpack::{FIELD_OVERHEAD, append_literal, hash};
+use crate::hpack::{FIELD_OVERHEAD, append_literal};
 
 /// Indexing of a field in the compression table of the connection (RFC 7541 section 6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Lists of fields that can be sent: header maps, and blocks prepared once.
 
+use altway_fields::indexing::comes_once;
 use http::HeaderMap;
-use http::header::HeaderName;
 
 use crate::FieldBlock;
 use crate::field_block::{Indexing, is_allowed, trimmed};
@@ -67,31 +67,11 @@ fn encode_map(map: &HeaderMap, encoder: &mut Encoder, out: &mut Vec<u8>) {
         if !is_allowed(name, value) {
             continue;
         }
-        let indexing = if value.is_sensitive() {
-            Indexing::Never
-        } else if repeats(name) {
-            Indexing::Incremental
-        } else {
-            Indexing::Without
+        let indexing = match value.is_sensitive() {
+            true => Indexing::Never,
+            false if comes_once(name.as_str()) => Indexing::Without,
+            false => Indexing::Incremental,
         };
         encoder.field(name.as_str().as_bytes(), trimmed(value), indexing, out);
     }
-}
-
-/// Returns whether a field tends to come again with the same value. Fields that don't would push
-/// those out of the dynamic table that do.
-fn repeats(name: &HeaderName) -> bool {
-    !matches!(
-        name.as_str(),
-        "age"
-            | "content-length"
-            | "content-range"
-            | "etag"
-            | "if-modified-since"
-            | "if-none-match"
-            | "last-modified"
-            | "location"
-            | "range"
-            | "set-cookie"
-    )
 }

@@ -1,8 +1,6 @@
 //! Field blocks out (RFC 7541 sections 3 and 6).
 
-use std::hash::Hasher;
-
-use rustc_hash::FxHasher;
+use altway_fields::indexing::hash;
 
 use super::dynamic_table::{DynamicTable, Field};
 use super::memo::Memo;
@@ -191,14 +189,6 @@ impl Encoder {
         let size = name.len() + value.len() + FIELD_OVERHEAD;
         size <= self.table.max_size() / 4 * 3
     }
-}
-
-/// Returns the hash by which a field is found in the dynamic table of any connection.
-pub(crate) fn hash(name: &[u8], value: &[u8]) -> u64 {
-    let mut hasher = FxHasher::default();
-    hasher.write(name);
-    hasher.write(value);
-    hasher.finish()
 }
 
 /// RFC 7541 section 2.3.3: behind the static table, the newest entry first.

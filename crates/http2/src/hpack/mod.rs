@@ -20,7 +20,7 @@ mod properties;
 mod rfc_examples;
 
 pub(crate) use decoder::{Decoder, Visitor};
-pub(crate) use encoder::{Encoder, hash};
+pub(crate) use encoder::Encoder;
 pub(crate) use representation::append_literal;
 
 /// RFC 9113 section 6.5.2: the initial value of SETTINGS_HEADER_TABLE_SIZE, bytes.

@@ -1,6 +1,6 @@
 //! Representations of fields in a block (RFC 7541 section 6), written.
 
-use altway_fields::{huffman, integer};
+use altway_fields::{integer, string};
 
 use super::static_table::{self, Match};
 use crate::field_block::Indexing;
@@ -41,10 +41,10 @@ pub(crate) fn append_field(name: Name<'_>, value: &[u8], indexing: Indexing, out
         Name::Index(index) => integer::encode(index as u64, bits, first, out),
         Name::Text(name) => {
             out.push(first);
-            append_string(name, out);
+            string::encode(name, 7, 0, out);
         }
     }
-    append_string(value, out);
+    string::encode(value, 7, 0, out);
 }
 
 /// A field that needs no dynamic table and changes none: `indexing` is not incremental. A value in
@@ -63,18 +63,6 @@ pub(crate) fn append_literal(name: &[u8], value: &[u8], indexing: Indexing, out:
 /// Section 6.3: the table's new maximum size, bytes.
 pub(crate) fn append_size_update(size: usize, out: &mut Vec<u8>) {
     integer::encode(size as u64, 5, 0x20, out);
-}
-
-/// Section 5.2: a string, with Huffman code where that is shorter.
-fn append_string(text: &[u8], out: &mut Vec<u8>) {
-    let coded = huffman::encoded_len(text);
-    if coded < text.len() {
-        integer::encode(coded as u64, 7, 0x80, out);
-        huffman::encode(text, out);
-    } else {
-        integer::encode(text.len() as u64, 7, 0, out);
-        out.extend_from_slice(text);
-    }
 }
 
 #[cfg(test)]

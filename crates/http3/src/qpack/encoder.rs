@@ -7,15 +7,14 @@
 //! to eviction is duplicated.
 
 use std::collections::VecDeque;
-use std::hash::Hasher;
 
-use altway_fields::integer;
-use rustc_hash::FxHasher;
+use altway_fields::indexing::hash;
+use altway_fields::{integer, string};
 
 use super::dynamic_table::{DynamicTable, entry_size};
 use super::instructions::{DecoderInstruction, Malformed, Partial};
 use super::static_table::{Match, find};
-use super::{FIELD_OVERHEAD, max_entries, text};
+use super::{FIELD_OVERHEAD, max_entries};
 use crate::Code;
 use crate::failure::Violation;
 
@@ -175,9 +174,9 @@ impl Encoder {
             Some(Match::Field(index) | Match::Name(index)) => {
                 integer::encode(index, 4, if never { 0x70 } else { 0x50 }, lines);
             }
-            None => text::put(name, 3, if never { 0x30 } else { 0x20 }, lines),
+            None => string::encode(name, 3, if never { 0x30 } else { 0x20 }, lines),
         }
-        text::put(value, 7, 0, lines);
+        string::encode(value, 7, 0, lines);
     }
 
     /// The section as it is sent on a stream.
@@ -349,9 +348,9 @@ impl Encoder {
             Some(Match::Field(index) | Match::Name(index)) => {
                 integer::encode(index, 6, 0xc0, &mut self.instructions);
             }
-            None => text::put(name, 5, 0x40, &mut self.instructions),
+            None => string::encode(name, 5, 0x40, &mut self.instructions),
         }
-        text::put(value, 7, 0, &mut self.instructions);
+        string::encode(value, 7, 0, &mut self.instructions);
         let inserted = self.table.insert(name, value, Tag { hash, holds: 0 });
         debug_assert!(inserted, "room was made");
     }
@@ -404,13 +403,6 @@ impl Encoder {
             tag.holds -= 1;
         }
     }
-}
-
-fn hash(name: &[u8], value: &[u8]) -> u64 {
-    let mut hasher = FxHasher::default();
-    hasher.write(name);
-    hasher.write(value);
-    hasher.finish()
 }
 
 #[cfg(test)]

@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-use altway_fields::integer;
+use altway_fields::{integer, string};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::encoder::Indexing;
-use super::{Decoder, Encoder, Error, text};
+use super::{Decoder, Encoder, Error};
 
 type Field = (Vec<u8>, Vec<u8>);
 
@@ -134,8 +134,8 @@ impl Ends {
 fn bold_section(inserted: &mut u64, capacity: usize, fields: &[Field]) -> (Vec<u8>, Vec<u8>) {
     let (mut instructions, mut lines) = (Vec::new(), Vec::new());
     for (index, (name, value)) in fields.iter().enumerate() {
-        text::put(name, 5, 0x40, &mut instructions);
-        text::put(value, 7, 0, &mut instructions);
+        string::encode(name, 5, 0x40, &mut instructions);
+        string::encode(value, 7, 0, &mut instructions);
         integer::encode(index as u64, 4, 0x10, &mut lines);
     }
     let required = *inserted + fields.len() as u64;

@@ -56,28 +56,17 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Appends a literal whose length has a prefix of `bits`, coded if that is shorter; `first` holds
-/// what stands before the Huffman bit.
-pub(super) fn put(value: &[u8], bits: u32, first: u8, out: &mut Vec<u8>) {
-    let coded = huffman::encoded_len(value);
-    if coded < value.len() {
-        integer::encode(coded as u64, bits, first | 1 << bits, out);
-        huffman::encode(value, out);
-    } else {
-        integer::encode(value.len() as u64, bits, first, out);
-        out.extend_from_slice(value);
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use altway_fields::string;
+
     use super::*;
 
     #[test]
     fn a_literal_is_coded_if_that_is_shorter_and_comes_back() {
         for (value, first) in [(&b"no-cache"[..], 0x80 | 6), (b"\x01", 1), (b"", 0)] {
             let mut out = Vec::new();
-            put(value, 7, 0, &mut out);
+            string::encode(value, 7, 0, &mut out);
             assert_eq!(out[0], first);
             let mut buffer = Vec::new();
             let text = Text::take(&mut &out[..], 7).unwrap();
