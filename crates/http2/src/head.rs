@@ -4,7 +4,7 @@
 //! [`Head`] while it handles the event. Nothing is allocated a message once the buffer has grown.
 
 use altway_message as message;
-use altway_message::{FieldChecks, FieldKind, Refusal, Rules, Version};
+use altway_message::{Cookies, FieldChecks, FieldKind, PseudoFields, Refusal, Rules, Version};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::uri::{Authority, Parts, PathAndQuery, Scheme};
@@ -31,12 +31,7 @@ struct Field {
 pub(crate) struct HeadBuffer {
     text: Vec<u8>,
     fields: Vec<Field>,
-    method: Option<Span>,
-    scheme: Option<Span>,
-    authority: Option<Span>,
-    path: Option<Span>,
-    protocol: Option<Span>,
-    status: Option<Span>,
+    pseudo: PseudoFields<Span>,
     host: Option<Span>,
     checks: FieldChecks,
     /// The reason for which the application answers a request that is well-formed with an error.
@@ -53,12 +48,7 @@ impl Default for HeadBuffer {
         Self {
             text: Vec::new(),
             fields: Vec::new(),
-            method: None,
-            scheme: None,
-            authority: None,
-            path: None,
-            protocol: None,
-            status: None,
+            pseudo: PseudoFields::default(),
             host: None,
             checks: FieldChecks::new(Version::Http2),
             refusal: None,
@@ -120,49 +110,35 @@ impl HeadBuffer {
     }
 
     pub(crate) fn is_method(&self, method: &[u8]) -> bool {
-        self.method.is_some_and(|span| self.span(span) == method)
+        let own = self.pseudo.method;
+        own.is_some_and(|span| self.span(span) == method)
     }
 
     /// Checks a request. What is refused and yet well-formed is the application's to answer.
     pub(crate) fn check_request(&mut self, rules: Rules) -> Result<(), Refusal> {
-        let text = |span: Option<Span>| span.map(|span| self.span(span));
-        let head = message::Head {
-            method: text(self.method),
-            scheme: text(self.scheme),
-            authority: text(self.authority),
-            path: text(self.path),
-            protocol: text(self.protocol),
-            host: text(self.host),
-        };
-        let refusal = rules.check(&head, &self.checks).err();
-        self.refusal = refusal;
-        let malformed = refusal.filter(|it| it.is_malformed(Version::Http2));
-        malformed.map_or(Ok(()), Err)
+        let host = self.host.map(|span| self.span(span));
+        let head = self.pseudo.request(|span| self.span(*span), host);
+        self.refusal = rules.check_stream(&head, &self.checks)?;
+        Ok(())
     }
 
     /// Checks a response, and gives its status.
     pub(crate) fn check_response(&self) -> Result<u16, Refusal> {
-        let status = self.status.map(|span| self.span(span));
+        let status = self.pseudo.status.map(|span| self.span(span));
         message::check_response(status, &self.checks)
     }
 
     /// Checks trailers.
     pub(crate) fn check_trailers(&self) -> Result<(), Refusal> {
-        if let Some(refusal) = self.checks.refusal() {
-            return Err(refusal);
-        }
-        if self.checks.has_pseudo_fields() {
-            return Err(Refusal::PseudoField);
-        }
-        let mut names = self.fields.iter().map(|field| self.span(field.name));
-        names.try_for_each(message::check_trailer)
+        let names = self.fields.iter().map(|field| self.span(field.name));
+        message::check_trailers(&self.checks, names)
     }
 
     /// `:authority` of a request, or else its Host field.
     fn authority_or_host(&self) -> Option<Span> {
         let is_host = |field: &&Field| self.span(field.name) == b"host";
         let host = || self.fields.iter().find(is_host).map(|field| field.value);
-        self.authority.or_else(host)
+        self.pseudo.authority.or_else(host)
     }
 
     /// The text, in memory that its parts share.
@@ -179,19 +155,6 @@ impl HeadBuffer {
         self.text.extend_from_slice(text);
         let end = |n: usize| u32::try_from(n).expect("bounded by the list's limit, a u32");
         (end(from), end(self.text.len()))
-    }
-
-    /// The place of a pseudo-field.
-    fn pseudo(&mut self, kind: FieldKind) -> Option<&mut Option<Span>> {
-        Some(match kind {
-            FieldKind::Method => &mut self.method,
-            FieldKind::Scheme => &mut self.scheme,
-            FieldKind::Authority => &mut self.authority,
-            FieldKind::Path => &mut self.path,
-            FieldKind::Protocol => &mut self.protocol,
-            FieldKind::Status => &mut self.status,
-            _ => return None,
-        })
     }
 }
 
@@ -217,7 +180,7 @@ impl Visitor for Filling<'_> {
         }
         if kind.is_pseudo() {
             let span = buffer.push(value);
-            if let Some(place) = buffer.pseudo(kind) {
+            if let Some(place) = buffer.pseudo.place(kind) {
                 *place = Some(span);
             }
             return;
@@ -267,13 +230,13 @@ impl<'a> Head<'a> {
     /// `:method` of a request.
     #[must_use]
     pub fn method(self) -> Option<&'a [u8]> {
-        self.text(self.buffer.method)
+        self.text(self.buffer.pseudo.method)
     }
 
     /// `:scheme` of a request; none in CONNECT.
     #[must_use]
     pub fn scheme(self) -> Option<&'a [u8]> {
-        self.text(self.buffer.scheme)
+        self.text(self.buffer.pseudo.scheme)
     }
 
     /// `:authority` of a request, or else its Host field.
@@ -285,13 +248,13 @@ impl<'a> Head<'a> {
     /// `:path` of a request, with the query; none in CONNECT.
     #[must_use]
     pub fn path(self) -> Option<&'a [u8]> {
-        self.text(self.buffer.path)
+        self.text(self.buffer.pseudo.path)
     }
 
     /// `:protocol` of an extended CONNECT (RFC 8441).
     #[must_use]
     pub fn protocol(self) -> Option<&'a [u8]> {
-        self.text(self.buffer.protocol)
+        self.text(self.buffer.pseudo.protocol)
     }
 
     /// `:status` of a response, 100 to 999.
@@ -374,14 +337,11 @@ impl<'a> Head<'a> {
     /// The fields, as parts of a copy of the buffer's `text`, in a map with room for `capacity`.
     fn headers(self, text: &Bytes, capacity: usize) -> Result<HeaderMap, InvalidHead> {
         let mut headers = HeaderMap::with_capacity(capacity);
-        let mut cookies: Vec<u8> = Vec::new();
+        let mut cookies = Cookies::default();
         let value = |bytes| HeaderValue::from_maybe_shared::<Bytes>(bytes);
         for field in &self.buffer.fields {
             if field.kind == FieldKind::Cookie {
-                if !cookies.is_empty() {
-                    cookies.extend_from_slice(b"; ");
-                }
-                cookies.extend_from_slice(self.buffer.span(field.value));
+                cookies.push(self.buffer.span(field.value));
                 continue;
             }
             let name = self.buffer.span(field.name);
@@ -391,7 +351,7 @@ impl<'a> Head<'a> {
                 .try_append(name, value)
                 .map_err(|_| invalid("number of fields"))?;
         }
-        if !cookies.is_empty() {
+        if let Some(cookies) = cookies.take() {
             let cookies = value(cookies.into()).map_err(|_| invalid("field value"))?;
             headers.insert(header::COOKIE, cookies);
         }
@@ -405,7 +365,7 @@ impl<'a> Head<'a> {
             let authority = Authority::from_maybe_shared(part(text, authority));
             parts.authority = Some(authority.map_err(|_| invalid(":authority"))?);
         }
-        if let Some(path) = self.buffer.path {
+        if let Some(path) = self.buffer.pseudo.path {
             let path = PathAndQuery::from_maybe_shared(part(text, path));
             parts.path_and_query = Some(path.map_err(|_| invalid(":path"))?);
         }

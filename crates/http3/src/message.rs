@@ -4,12 +4,13 @@
 //! A section that breaks them is malformed, which costs its stream (H3_MESSAGE_ERROR). Framing and
 //! the body belong to `receive`, compression to `qpack`.
 
+use altway_fields::indexing::comes_once;
 use altway_message::{
-    FieldChecks, FieldKind, Head, Refusal, Rules, Scheme as Carried, Version, check_response,
-    check_trailer,
+    Cookies, FieldChecks, FieldKind, PseudoFields, Refusal, Rules, Scheme as Carried, Version,
+    check_response, check_trailers,
 };
 use bytes::Bytes;
-use http::header::{self, CONTENT_LENGTH, COOKIE, HOST};
+use http::header::{COOKIE, HOST};
 use http::uri::{Authority, Parts, PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 
@@ -78,11 +79,10 @@ impl From<qpack::Error<Malformed>> for HeadError {
 /// A field section taken apart.
 #[derive(Debug)]
 pub(crate) struct Fields {
-    pseudo: Pseudo,
+    pseudo: PseudoFields<Vec<u8>>,
     checks: FieldChecks,
     map: HeaderMap,
-    /// All cookie fields, joined.
-    cookies: Option<Vec<u8>>,
+    cookies: Cookies,
 }
 
 impl Fields {
@@ -94,10 +94,10 @@ impl Fields {
         limit: u64,
     ) -> Result<(Self, Basis), HeadError> {
         let mut fields = Fields {
-            pseudo: Pseudo::default(),
+            pseudo: PseudoFields::default(),
             checks: FieldChecks::new(Version::Http3),
             map: HeaderMap::new(),
-            cookies: None,
+            cookies: Cookies::default(),
         };
         let basis = decoder.decode(stream, section, limit, |name, value| {
             fields.field(name, value)
@@ -146,12 +146,8 @@ impl Fields {
 
     /// Converts the section to trailers.
     pub(crate) fn into_trailers(self) -> Result<HeaderMap, Malformed> {
-        if self.checks.has_pseudo_fields() {
-            return Err(Malformed);
-        }
-        for name in self.map.keys() {
-            check_trailer(name.as_str().as_bytes())?;
-        }
+        let names = self.map.keys().map(|name| name.as_str().as_bytes());
+        check_trailers(&self.checks, names)?;
         Ok(self.map)
     }
 
@@ -166,7 +162,7 @@ impl Fields {
             return Ok(());
         }
         if kind == FieldKind::Cookie {
-            self.cookie(value);
+            self.cookies.push(value);
             return Ok(());
         }
         let name = HeaderName::from_lowercase(name).map_err(|_| Malformed)?;
@@ -175,18 +171,6 @@ impl Fields {
             .try_append(name, value)
             .map(drop)
             .map_err(|_| Malformed)
-    }
-
-    /// Section 4.2.1: several cookie fields "MUST be concatenated into a single byte string using the
-    /// two-byte delimiter of "; "" before they are passed on.
-    fn cookie(&mut self, value: &[u8]) {
-        match &mut self.cookies {
-            None => self.cookies = Some(value.to_vec()),
-            Some(cookies) => {
-                cookies.extend_from_slice(b"; ");
-                cookies.extend_from_slice(value);
-            }
-        }
     }
 
     fn join_cookies(&mut self) -> Result<(), Malformed> {
@@ -203,18 +187,9 @@ impl Fields {
             scheme: Some(Carried::Https),
             extended_connect,
         };
-        let head = Head {
-            method: self.pseudo.method.as_deref(),
-            scheme: self.pseudo.scheme.as_deref(),
-            authority: self.pseudo.authority.as_deref(),
-            path: self.pseudo.path.as_deref(),
-            protocol: self.pseudo.protocol.as_deref(),
-            host: self.map.get(HOST).map(HeaderValue::as_bytes),
-        };
-        match rules.check(&head, &self.checks) {
-            Err(refusal) if refusal.is_malformed(Version::Http3) => Err(Malformed),
-            checked => Ok(checked.err()),
-        }
+        let host = self.map.get(HOST).map(HeaderValue::as_bytes);
+        let head = self.pseudo.request(Vec::as_slice, host);
+        Ok(rules.check_stream(&head, &self.checks)?)
     }
 
     fn method(&self) -> Result<Method, Malformed> {
@@ -243,42 +218,25 @@ pub(crate) fn encode_request(
     head: &http::Request<()>,
     encoder: &mut Encoder,
 ) -> Result<Section, Error> {
-    let invalid = |reason| Err(Error::InvalidMessage { reason });
     let uri = head.uri();
-    let Some(authority) = uri.authority() else {
-        return invalid("uri without authority");
+    let parts = PseudoFields {
+        method: Some(head.method().as_str()),
+        scheme: uri.scheme_str(),
+        authority: uri.authority().map(Authority::as_str),
+        path: uri.path_and_query().map(PathAndQuery::as_str),
+        protocol: head.extensions().get().map(Protocol::as_str),
+        status: None,
     };
-    let authority = authority
-        .as_str()
-        .rsplit('@')
-        .next()
-        .expect("rsplit yields at least one");
-    let tunnel = head.method() == Method::CONNECT;
-    let protocol = head.extensions().get::<Protocol>();
-    if protocol.is_some() && !tunnel {
-        return invalid("a protocol is asked for by CONNECT alone");
-    }
+    let fields = parts
+        .to_send()
+        .map_err(|reason| Error::InvalidMessage { reason })?;
     let mut section = encoder.section();
-    let mut put = |name: &str, value: &str| {
-        let (name, value) = (name.as_bytes(), value.as_bytes());
-        encoder.field(&mut section, name, value, Indexing::Repeating);
-    };
-    put(":method", head.method().as_str());
-    if let Some(protocol) = protocol {
-        put(":protocol", protocol.as_str());
+    for (name, value) in fields {
+        if let Some(value) = value {
+            let (name, value) = (name.as_bytes(), value.as_bytes());
+            encoder.field(&mut section, name, value, Indexing::Repeating);
+        }
     }
-    // Section 4.4: in CONNECT, ":scheme" and ":path" are omitted; RFC 9220 has them again.
-    if !tunnel || protocol.is_some() {
-        let Some(scheme) = uri.scheme_str() else {
-            return invalid("uri without scheme");
-        };
-        put(":scheme", scheme);
-        put(
-            ":path",
-            uri.path_and_query().map_or("/", PathAndQuery::as_str),
-        );
-    }
-    put(":authority", authority);
     encode_fields(head.headers(), encoder, &mut section);
     Ok(section)
 }
@@ -315,53 +273,11 @@ fn encode_fields(fields: &HeaderMap, encoder: &mut Encoder, section: &mut Sectio
         if name != HOST && FieldKind::may_be_sent(text, value.as_bytes()) {
             let indexing = match value.is_sensitive() {
                 true => Indexing::Never,
-                false if comes_once(name) => Indexing::Unique,
+                false if comes_once(name.as_str()) => Indexing::Unique,
                 false => Indexing::Repeating,
             };
             encoder.field(section, text, value.as_bytes(), indexing);
         }
-    }
-}
-
-/// Returns true if a field seldom comes again with the same value. In the dynamic table it would only
-/// push out what does.
-fn comes_once(name: &HeaderName) -> bool {
-    [
-        header::AGE,
-        CONTENT_LENGTH,
-        header::CONTENT_RANGE,
-        header::ETAG,
-        header::IF_MODIFIED_SINCE,
-        header::IF_NONE_MATCH,
-        header::LAST_MODIFIED,
-        header::LOCATION,
-        header::RANGE,
-        header::SET_COOKIE,
-    ]
-    .contains(name)
-}
-
-#[derive(Debug, Default)]
-struct Pseudo {
-    method: Option<Vec<u8>>,
-    scheme: Option<Vec<u8>>,
-    authority: Option<Vec<u8>>,
-    path: Option<Vec<u8>>,
-    protocol: Option<Vec<u8>>,
-    status: Option<Vec<u8>>,
-}
-
-impl Pseudo {
-    fn place(&mut self, kind: FieldKind) -> Option<&mut Option<Vec<u8>>> {
-        Some(match kind {
-            FieldKind::Method => &mut self.method,
-            FieldKind::Scheme => &mut self.scheme,
-            FieldKind::Authority => &mut self.authority,
-            FieldKind::Path => &mut self.path,
-            FieldKind::Protocol => &mut self.protocol,
-            FieldKind::Status => &mut self.status,
-            _ => return None,
-        })
     }
 }
 

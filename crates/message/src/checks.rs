@@ -62,7 +62,7 @@ impl FieldChecks {
 
     /// Returns whether there is a pseudo-field in it.
     #[must_use]
-    pub fn has_pseudo_fields(&self) -> bool {
+    fn has_pseudo_fields(&self) -> bool {
         self.seen & (2 * STATUS - 1) != 0
     }
 
@@ -183,13 +183,30 @@ pub fn check_response(status: Option<&[u8]>, fields: &FieldChecks) -> Result<u16
     }
 }
 
+/// Checks a trailer section over HTTP/2 or HTTP/3, of which these are the names.
+///
+/// # Errors
+/// The section is refused, or has a field that must not stand there.
+pub fn check_trailers<'a>(
+    fields: &FieldChecks,
+    mut names: impl Iterator<Item = &'a [u8]>,
+) -> Result<(), Refusal> {
+    if let Some(refusal) = fields.refusal {
+        return Err(refusal);
+    }
+    if fields.has_pseudo_fields() {
+        return Err(Refusal::PseudoField);
+    }
+    names.try_for_each(check_trailer)
+}
+
 /// Checks the name of a field in a trailer section, upper and lower case alike. What RFC 9110 section
 /// 6.5.1 keeps out are the fields that frame, route, authenticate or change a request, control a
 /// response, or say what the content is.
 ///
 /// # Errors
 /// It is a pseudo-field, or must not stand there.
-pub fn check_trailer(name: &[u8]) -> Result<(), Refusal> {
+pub(crate) fn check_trailer(name: &[u8]) -> Result<(), Refusal> {
     if name.first() == Some(&b':') {
         return Err(Refusal::PseudoField);
     }

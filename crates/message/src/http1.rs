@@ -52,7 +52,7 @@ pub fn check_trailers(mut bytes: &[u8]) -> Result<(), Refusal> {
         if let FieldKind::Refused(refusal) = kind {
             return Err(refusal);
         }
-        crate::check_trailer(name)?;
+        crate::checks::check_trailer(name)?;
         bytes = rest;
     }
 }

@@ -7,7 +7,7 @@
 //! stream.
 //!
 //! The engines of HTTP/2 and HTTP/3 have a [`FieldKind`] for each field of a section, count them in
-//! [`FieldChecks`], and end with [`Rules::check`]. For HTTP/1.1 a [`Scanner`] reads a connection's bytes
+//! [`FieldChecks`] and [`PseudoFields`], and end with [`Rules::check_stream`]. For HTTP/1.1 a [`Scanner`] reads a connection's bytes
 //! beside whoever answers the requests. No good head costs an allocation, but one that arrives in
 //! parts does: its beginning is kept.
 //!
@@ -34,14 +34,16 @@ mod checks;
 mod field;
 pub mod hop_by_hop;
 pub mod http1;
+mod pseudo;
 mod refusal;
 mod request;
 mod scanner;
 mod target;
 
 pub use alt_svc::{AltSvc, AltSvcEntry};
-pub use checks::{FieldChecks, check_response, check_trailer, content_length};
+pub use checks::{FieldChecks, check_response, check_trailers, content_length};
 pub use field::FieldKind;
+pub use pseudo::{Cookies, PseudoFields, RequestFields};
 pub use refusal::Refusal;
 pub use request::{Framing, Head, Request, Rules, Version};
 pub use scanner::Scanner;

@@ -126,6 +126,22 @@ impl Rules {
         })
     }
 
+    /// Checks a request's head over a protocol whose requests are streams. Returns what its application is to refuse it
+    /// for, though it is well-formed.
+    ///
+    /// # Errors
+    /// The first rule that it breaks, if that makes it malformed: an error of its stream.
+    pub fn check_stream(
+        self,
+        head: &Head<'_>,
+        fields: &FieldChecks,
+    ) -> Result<Option<Refusal>, Refusal> {
+        match self.check(head, fields) {
+            Err(refusal) if refusal.is_malformed(fields.version()) => Err(refusal),
+            checked => Ok(checked.err()),
+        }
+    }
+
     /// The parts that a method has (RFC 9112 section 3.2, RFC 9113 sections 8.3.1 and 8.5, RFC 8441
     /// section 4).
     fn check_shape(self, method: &[u8], head: &Head<'_>, version: Version) -> Result<(), Refusal> {

@@ -1,7 +1,8 @@
 //! Sending for the application: heads, bodies, trailers, resets, and the order of streams.
 
+use altway_message::{PseudoFields, RequestFields};
 use bytes::Bytes;
-use http::uri::PathAndQuery;
+use http::uri::{Authority, PathAndQuery};
 use http::{Method, Request};
 
 use super::Turn;
@@ -400,44 +401,26 @@ fn put_continuations(out: &mut Vec<u8>, id: u32, block: &[u8], max: usize) {
     }
 }
 
-/// A request's pseudo-fields, in the order in which they are sent.
+/// A request's pseudo-fields.
 struct RequestLine<'a> {
-    fields: [(&'static str, Option<&'a str>); 5],
+    fields: RequestFields<'a>,
 }
 
 impl<'a> RequestLine<'a> {
     fn of(head: &'a Request<()>, protocol: Option<&'a str>) -> Result<Self, Error> {
-        let invalid = |reason| Err(Error::InvalidMessage { reason });
-        let (method, uri) = (head.method(), head.uri());
-        if protocol.is_some() && method != Method::CONNECT {
-            return invalid("protocol without CONNECT");
-        }
-        let Some(authority) = uri.authority() else {
-            return invalid("uri without authority");
+        let uri = head.uri();
+        let parts = PseudoFields {
+            method: Some(head.method().as_str()),
+            scheme: uri.scheme_str(),
+            authority: uri.authority().map(Authority::as_str),
+            path: uri.path_and_query().map(PathAndQuery::as_str),
+            protocol,
+            status: None,
         };
-        let authority = authority.as_str();
-        let authority = authority.rsplit('@').next().unwrap_or(authority);
-        let plain_connect = method == Method::CONNECT && protocol.is_none();
-        let scheme = uri.scheme_str().filter(|_| !plain_connect);
-        if scheme.is_none() && !plain_connect {
-            return invalid("uri without scheme");
-        }
-        let path = uri.path_and_query().map_or("/", PathAndQuery::as_str);
-        // RFC 9113 section 8.3.1: OPTIONS without a path has ":path" with the value "*".
-        let path = if method == Method::OPTIONS && uri.path() == "*" {
-            "*"
-        } else {
-            path
-        };
-        Ok(Self {
-            fields: [
-                (":method", Some(method.as_str())),
-                (":protocol", protocol),
-                (":scheme", scheme),
-                (":authority", Some(authority)),
-                (":path", Some(path).filter(|_| !plain_connect)),
-            ],
-        })
+        let fields = parts
+            .to_send()
+            .map_err(|reason| Error::InvalidMessage { reason })?;
+        Ok(Self { fields })
     }
 
     fn present(&self) -> impl Iterator<Item = (&'static str, &'a str)> {

@@ -1,0 +1,107 @@
+//! Pseudo-fields (RFC 9113 section 8.3, RFC 9114 section 4.3): of a head that was received, and of a request to be sent.
+
+use crate::{FieldKind, Head};
+
+/// The values of a head's pseudo-fields, in the form in which an engine keeps them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PseudoFields<T> {
+    /// `:method`.
+    pub method: Option<T>,
+    /// `:scheme`.
+    pub scheme: Option<T>,
+    /// `:authority`.
+    pub authority: Option<T>,
+    /// `:path`.
+    pub path: Option<T>,
+    /// `:protocol` (RFC 8441).
+    pub protocol: Option<T>,
+    /// `:status`.
+    pub status: Option<T>,
+}
+
+/// Names and values of a request's pseudo-fields, in the order in which they are sent.
+pub type RequestFields<'a> = [(&'static str, Option<&'a str>); 5];
+
+impl<T> PseudoFields<T> {
+    /// The place of the value of a kind; `None`: it is no pseudo-field.
+    pub fn place(&mut self, kind: FieldKind) -> Option<&mut Option<T>> {
+        Some(match kind {
+            FieldKind::Method => &mut self.method,
+            FieldKind::Scheme => &mut self.scheme,
+            FieldKind::Authority => &mut self.authority,
+            FieldKind::Path => &mut self.path,
+            FieldKind::Protocol => &mut self.protocol,
+            FieldKind::Status => &mut self.status,
+            _ => return None,
+        })
+    }
+
+    /// The head of a request. `bytes` reads a value; `host`: that of the Host field.
+    pub fn request<'a>(
+        &'a self,
+        bytes: impl Fn(&'a T) -> &'a [u8],
+        host: Option<&'a [u8]>,
+    ) -> Head<'a> {
+        let text = |value: &'a Option<T>| value.as_ref().map(&bytes);
+        Head {
+            method: text(&self.method),
+            scheme: text(&self.scheme),
+            authority: text(&self.authority),
+            path: text(&self.path),
+            protocol: text(&self.protocol),
+            host,
+        }
+    }
+}
+
+impl<'a> PseudoFields<&'a str> {
+    /// The fields of a request with these parts, of which the authority may have userinfo: that is left out, and so are
+    /// scheme and path of a plain CONNECT (RFC 9113 section 8.5, RFC 9114 section 4.4). An empty path is a slash.
+    ///
+    /// # Errors
+    /// The part that is missing or one too many, for people.
+    pub fn to_send(&self) -> Result<RequestFields<'a>, &'static str> {
+        let is_connect = self.method == Some("CONNECT");
+        if self.protocol.is_some() && !is_connect {
+            return Err("a protocol is asked for by CONNECT alone");
+        }
+        let authority = self.authority.ok_or("uri without authority")?;
+        let authority = authority.rsplit('@').next();
+        let is_plain_connect = is_connect && self.protocol.is_none();
+        let scheme = self.scheme.filter(|_| !is_plain_connect);
+        if scheme.is_none() && !is_plain_connect {
+            return Err("uri without scheme");
+        }
+        let path = self.path.or(Some("/")).filter(|_| !is_plain_connect);
+        Ok([
+            (":method", self.method),
+            (":protocol", self.protocol),
+            (":scheme", scheme),
+            (":authority", authority),
+            (":path", path),
+        ])
+    }
+}
+
+/// The value of a message's Cookie field, which may come in several: an engine "MUST" join them by "; " before they are
+/// passed on (RFC 9113 section 8.2.3, RFC 9114 section 4.2.1).
+#[derive(Debug, Default)]
+pub struct Cookies(Option<Vec<u8>>);
+
+impl Cookies {
+    /// Appends the value of a further field.
+    pub fn push(&mut self, value: &[u8]) {
+        match &mut self.0 {
+            None => self.0 = Some(value.to_vec()),
+            Some(cookies) => {
+                cookies.extend_from_slice(b"; ");
+                cookies.extend_from_slice(value);
+            }
+        }
+    }
+
+    /// Takes the joined value; `None` without a field.
+    pub fn take(&mut self) -> Option<Vec<u8>> {
+        self.0.take()
+    }
+}
