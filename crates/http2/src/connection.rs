@@ -296,13 +296,7 @@ impl Turn<'_> {
 
     /// RST_STREAM; frames that are on their way to this stream are ignored from here on.
     fn put_reset(&mut self, id: u32, code: Code) {
-        frame::put(
-            self.output.buffer(),
-            kind::RST_STREAM,
-            flag::NONE,
-            id,
-            &code.get().to_be_bytes(),
-        );
+        self.put(kind::RST_STREAM, flag::NONE, id, &code.get().to_be_bytes());
         let max = usize::try_from(self.connection.config.max_concurrent_streams);
         self.connection
             .streams
@@ -372,17 +366,17 @@ impl Turn<'_> {
         let mut payload = [0; 8];
         payload[..4].copy_from_slice(&last.to_be_bytes());
         payload[4..].copy_from_slice(&code.get().to_be_bytes());
-        frame::put(self.output.buffer(), kind::GOAWAY, flag::NONE, 0, &payload);
+        self.put(kind::GOAWAY, flag::NONE, 0, &payload);
     }
 
     fn window_update(&mut self, stream: u32, increment: u32) {
-        frame::put(
-            self.output.buffer(),
-            kind::WINDOW_UPDATE,
-            flag::NONE,
-            stream,
-            &increment.to_be_bytes(),
-        );
+        let increment = increment.to_be_bytes();
+        self.put(kind::WINDOW_UPDATE, flag::NONE, stream, &increment);
+    }
+
+    /// Appends a frame whose payload is there already.
+    fn put(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+        frame::put(self.output.buffer(), kind, flags, stream, payload);
     }
 
     fn growth(&self, max: u32) -> Growth {

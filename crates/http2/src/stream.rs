@@ -6,6 +6,7 @@ use std::time::Instant;
 use rustc_hash::FxHashMap;
 
 use crate::Priority;
+use crate::priority::Scheduler;
 use crate::window::{ReceiveWindow, SendWindow};
 
 /// Number of streams that we reset and that are remembered one by one, at least and at most: frames
@@ -72,21 +73,17 @@ impl Stream {
         }
     }
 
-    /// Returns true if the stream has more to send, may, and is not in the queue for it.
-    pub(crate) fn may_be_queued(&self) -> bool {
-        self.wants && !self.queued && self.send_window.available() > 0
+    /// Queues the stream if it has more to send, may, and is not in the queue for it.
+    pub(crate) fn queue_in(&mut self, scheduler: &mut Scheduler) {
+        if self.wants && !self.queued && self.send_window.available() > 0 {
+            self.queued = true;
+            scheduler.push(self.id, self.priority);
+        }
     }
 
     pub(crate) fn is_done(&self) -> bool {
         self.sending == Progress::Done && self.receiving == Progress::Done
     }
-}
-
-/// Rest of a stream that is gone.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Removed {
-    pub(crate) queued: bool,
-    pub(crate) priority: Priority,
 }
 
 /// The open streams of a connection, bounded by the limit of concurrent streams.
@@ -123,20 +120,11 @@ impl Streams {
         }
     }
 
-    /// Takes a stream out; what the scheduler must know of it.
-    pub(crate) fn remove(&mut self, id: u32) -> Option<Removed> {
-        let removed = |stream: &Stream| Removed {
-            queued: stream.queued,
-            priority: stream.priority,
-        };
-        match &self.newest {
-            Some(stream) if stream.id == id => {
-                let removed = removed(stream);
-                self.newest = None;
-                Some(removed)
-            }
-            _ => self.others.remove(&id).as_ref().map(removed),
-        }
+    /// Takes a stream out.
+    #[inline]
+    pub(crate) fn remove(&mut self, id: u32) -> Option<Stream> {
+        let newest = self.newest.take_if(|stream| stream.id == id);
+        newest.or_else(|| self.others.remove(&id))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -153,6 +141,14 @@ impl Streams {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Stream> {
         self.newest.iter().chain(self.others.values())
+    }
+
+    /// The numbers of some streams, in order.
+    pub(crate) fn ids(&self, are: impl Fn(&Stream) -> bool) -> Vec<u32> {
+        let streams = self.iter().filter(|stream| are(stream));
+        let mut ids: Vec<_> = streams.map(|stream| stream.id).collect();
+        ids.sort_unstable();
+        ids
     }
 
     /// Gives back the room for streams of a connection that has none.

@@ -307,11 +307,8 @@ impl Connection {
     }
 
     fn tell_lasting(&mut self, quic: &mut impl QuicConnection) {
-        let open = self
-            .outgoing()
-            .iter()
-            .filter(|stream| stream.is_open())
-            .count();
+        let own = self.outgoing();
+        let open = own.iter().filter(|stream| stream.is_open()).count();
         quic.set_lasting(open + self.incoming.lasting());
     }
 

@@ -30,6 +30,8 @@ const MAX_PRIORITY_UPDATE: u64 = 1024;
 /// A frame that leads nowhere costs one token, and one more for each so many bytes.
 const BYTES_PER_TOKEN: u64 = 16 << 10;
 
+const NOT_ONE_ID: Violation = Violation::new(Code::H3_FRAME_ERROR, "frame does not hold one ID");
+
 /// Longest frame header: type and length.
 pub(crate) const MAX_HEADER_LEN: usize = 2 * varint::MAX_LEN;
 
@@ -100,6 +102,11 @@ impl State {
         bytes: [0; MAX_HEADER_LEN],
         filled: 0,
     };
+
+    fn payload(kind: u64, len: usize) -> Self {
+        let bytes = BytesMut::new();
+        State::Payload { kind, len, bytes }
+    }
 }
 
 /// The frames of one stream.
@@ -114,19 +121,20 @@ impl Decoder {
     /// Makes a reader for a request stream; HEADERS beyond `max_headers` encoded bytes are not
     /// taken in.
     pub(crate) fn request(max_headers: u64) -> Self {
-        Self {
-            phase: Phase::Head,
-            max_payload: max_headers,
-            state: State::START,
-        }
+        Self::new(Phase::Head, max_headers)
     }
 
     /// Makes a reader for a control stream; SETTINGS beyond `max_payload` bytes are an error.
     pub(crate) fn control(max_payload: u64) -> Self {
+        Self::new(Phase::BeforeSettings, max_payload)
+    }
+
+    fn new(phase: Phase, max_payload: u64) -> Self {
+        let state = State::START;
         Self {
-            phase: Phase::BeforeSettings,
+            phase,
             max_payload,
-            state: State::START,
+            state,
         }
     }
 
@@ -300,11 +308,7 @@ fn payload(kind: u64, len: u64, limit: u64) -> Result<State, Violation> {
         return Err(Violation::new(Code::H3_EXCESSIVE_LOAD, "frame too large"));
     }
     let len = usize::try_from(len).expect("limits are far below 4 GiB");
-    Ok(State::Payload {
-        kind,
-        len,
-        bytes: BytesMut::new(),
-    })
+    Ok(State::payload(kind, len))
 }
 
 fn cost(len: u64) -> u32 {
@@ -313,15 +317,8 @@ fn cost(len: u64) -> u32 {
 
 fn id_payload(kind: u64, len: u64) -> Result<State, Violation> {
     match usize::try_from(len) {
-        Ok(len @ 1..=varint::MAX_LEN) => Ok(State::Payload {
-            kind,
-            len,
-            bytes: BytesMut::new(),
-        }),
-        _ => Err(Violation::new(
-            Code::H3_FRAME_ERROR,
-            "frame does not hold one ID",
-        )),
+        Ok(len @ 1..=varint::MAX_LEN) => Ok(State::payload(kind, len)),
+        _ => Err(NOT_ONE_ID),
     }
 }
 
@@ -334,12 +331,7 @@ fn whole(kind: u64, payload: Bytes) -> Result<Frame, Violation> {
     let update = matches!(kind, kind::PRIORITY_UPDATE | kind::PRIORITY_UPDATE_PUSH);
     let (id, rest) = match varint::decode(&payload) {
         Some((id, len)) if len == payload.len() || update => (id, payload.slice(len..)),
-        _ => {
-            return Err(Violation::new(
-                Code::H3_FRAME_ERROR,
-                "frame does not hold one ID",
-            ));
-        }
+        _ => return Err(NOT_ONE_ID),
     };
     Ok(match kind {
         kind::PRIORITY_UPDATE => Frame::PriorityUpdate(id, rest),

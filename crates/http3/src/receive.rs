@@ -47,6 +47,15 @@ pub(crate) enum Piece {
     End,
 }
 
+/// The next thing on a stream.
+enum Input {
+    Frame(Frame),
+    /// No whole frame now.
+    Pending,
+    /// The stream has ended.
+    End,
+}
+
 /// Length of the body that a head allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
@@ -99,25 +108,14 @@ impl Receiver {
         budget: &mut Budget,
         next: &mut impl FnMut() -> Read,
     ) -> Result<Head, Failure> {
-        loop {
-            match self.frames.decode(&mut self.rest)? {
-                Some(Frame::Headers(section)) => return Ok(Head::Section(section)),
-                Some(Frame::OversizedHeaders) => return Ok(Head::TooLarge),
-                Some(Frame::Ignored(cost)) => budget.spend(cost)?,
-                Some(frame) => return Err(self.unexpected(&frame).into()),
-                None => {}
-            }
-            if !self.rest.is_empty() {
-                continue;
-            }
-            match next() {
-                Read::Data(data) => self.rest = data,
-                Read::Pending => return Ok(Head::Pending),
-                Read::Reset(code) => return Err(Failure::Reset(Code::new(code))),
-                Read::End => {
-                    self.frames.finish()?;
-                    return Err(Failure::Stream(self.incomplete()));
-                }
+        match self.poll_frame(budget, next)? {
+            Input::Frame(Frame::Headers(section)) => Ok(Head::Section(section)),
+            Input::Frame(Frame::OversizedHeaders) => Ok(Head::TooLarge),
+            Input::Frame(frame) => Err(self.unexpected(&frame).into()),
+            Input::Pending => Ok(Head::Pending),
+            Input::End => {
+                self.frames.finish()?;
+                Err(Failure::Stream(self.incomplete()))
             }
         }
     }
@@ -153,18 +151,29 @@ impl Receiver {
         budget: &mut Budget,
         next: &mut impl FnMut() -> Read,
     ) -> Result<Piece, Failure> {
+        match self.poll_frame(budget, next)? {
+            Input::Frame(Frame::Data(data)) => {
+                self.account(data.len())?;
+                Ok(Piece::Data(data))
+            }
+            Input::Frame(Frame::Headers(section)) => Ok(Piece::Trailers(section)),
+            Input::Frame(Frame::OversizedHeaders) => Err(Failure::Stream(Code::H3_EXCESSIVE_LOAD)),
+            Input::Frame(frame) => Err(self.unexpected(&frame).into()),
+            Input::Pending => Ok(Piece::Pending),
+            Input::End => self.end().map(|()| Piece::End),
+        }
+    }
+
+    /// Reads up to the next frame that leads somewhere.
+    fn poll_frame(
+        &mut self,
+        budget: &mut Budget,
+        next: &mut impl FnMut() -> Read,
+    ) -> Result<Input, Failure> {
         loop {
             match self.frames.decode(&mut self.rest)? {
-                Some(Frame::Data(data)) => {
-                    self.account(data.len())?;
-                    return Ok(Piece::Data(data));
-                }
-                Some(Frame::Headers(section)) => return Ok(Piece::Trailers(section)),
                 Some(Frame::Ignored(cost)) => budget.spend(cost)?,
-                Some(Frame::OversizedHeaders) => {
-                    return Err(Failure::Stream(Code::H3_EXCESSIVE_LOAD));
-                }
-                Some(frame) => return Err(self.unexpected(&frame).into()),
+                Some(frame) => return Ok(Input::Frame(frame)),
                 None => {}
             }
             if !self.rest.is_empty() {
@@ -172,9 +181,9 @@ impl Receiver {
             }
             match next() {
                 Read::Data(data) => self.rest = data,
-                Read::Pending => return Ok(Piece::Pending),
+                Read::Pending => return Ok(Input::Pending),
+                Read::End => return Ok(Input::End),
                 Read::Reset(code) => return Err(Failure::Reset(Code::new(code))),
-                Read::End => return self.end().map(|()| Piece::End),
             }
         }
     }

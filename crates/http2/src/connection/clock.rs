@@ -6,7 +6,7 @@ use super::{Connection, Turn};
 use crate::Code;
 use crate::config::{Role, Timeouts};
 use crate::event::{CloseReason, Event, StreamId};
-use crate::frame::{self, flag, kind};
+use crate::frame::{flag, kind};
 use crate::stream::{Progress, Stream};
 
 /// Payloads of our PINGs: to measure the round trip, or to end a shutdown's first step.
@@ -250,7 +250,7 @@ impl Turn<'_> {
     }
 
     fn put_ping(&mut self, opaque: [u8; 8]) {
-        frame::put(self.output.buffer(), kind::PING, flag::NONE, 0, &opaque);
+        self.put(kind::PING, flag::NONE, 0, &opaque);
     }
 
     /// The second GOAWAY.
@@ -297,14 +297,11 @@ impl Turn<'_> {
     /// others go on. Call it when all input is read, and again after more was sent.
     pub fn input_ended(&mut self) {
         let starved = self.connection.send_window.available() == 0;
-        let stuck = |stream: &&Stream| {
+        let stuck = |stream: &Stream| {
             let held_up = stream.wants && (starved || stream.send_window.available() == 0);
             stream.receiving != Progress::Done || stream.sending == Progress::Head || held_up
         };
-        let streams = self.connection.streams.iter().filter(stuck);
-        let mut ids: Vec<u32> = streams.map(|stream| stream.id).collect();
-        ids.sort_unstable();
-        for id in ids {
+        for id in self.connection.streams.ids(stuck) {
             self.drop_stream(id, Code::CANCEL);
         }
     }
@@ -319,18 +316,14 @@ impl Turn<'_> {
         self.connection.clock.sweep = Some(now + stall / 4);
         let starved = self.connection.send_window.available() == 0;
         let may_send = self.connection.receive_window.has_room();
-        let stalled = |stream: &&Stream| {
+        let stalled = |stream: &Stream| {
             let waits = stream.waits_for_peer(may_send) || (starved && stream.wants);
             waits && now.saturating_duration_since(stream.progressed) >= stall
         };
-        let streams = self.connection.streams.iter().filter(stalled);
-        let mut ids: Vec<StreamId> = streams.map(|stream| StreamId(stream.id)).collect();
-        ids.sort_unstable();
-        for id in ids {
-            self.connection
-                .events
-                .push_back(Event::Stalled { stream: id });
-            self.drop_stream(id.0, Code::CANCEL);
+        for id in self.connection.streams.ids(stalled) {
+            let stream = StreamId(id);
+            self.connection.events.push_back(Event::Stalled { stream });
+            self.drop_stream(id, Code::CANCEL);
         }
     }
 }

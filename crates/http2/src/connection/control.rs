@@ -55,13 +55,10 @@ impl Turn<'_> {
         connection.peer.update(payload, connection.role)?;
         let peer = connection.peer;
         // RFC 7541 section 4.2: the smallest size in between must be signalled, too.
-        connection
-            .encoder
-            .set_peer_table_size(peer.smallest_table_size);
-        connection
-            .encoder
-            .set_peer_table_size(peer.header_table_size);
-        frame::put(self.output.buffer(), kind::SETTINGS, flag::ACK, 0, &[]);
+        for size in [peer.smallest_table_size, peer.header_table_size] {
+            connection.encoder.set_peer_table_size(size);
+        }
+        self.put(kind::SETTINGS, flag::ACK, 0, &[]);
         let by = i64::from(peer.initial_window) - i64::from(before.initial_window);
         if by != 0 {
             self.adjust_send_windows(by)?;
@@ -77,10 +74,7 @@ impl Turn<'_> {
         for stream in connection.streams.iter_mut() {
             let adjusted = stream.send_window.adjust(by);
             adjusted.map_err(|_| WINDOW_OVERFLOW)?;
-            if stream.may_be_queued() {
-                stream.queued = true;
-                connection.scheduler.push(stream.id, stream.priority);
-            }
+            stream.queue_in(&mut connection.scheduler);
         }
         Ok(())
     }
@@ -108,7 +102,7 @@ impl Turn<'_> {
         if header.has(flag::ACK) {
             self.ping_acknowledged(opaque);
         } else {
-            frame::put(self.output.buffer(), kind::PING, flag::ACK, 0, &opaque);
+            self.put(kind::PING, flag::ACK, 0, &opaque);
         }
         Ok(())
     }
@@ -154,10 +148,7 @@ impl Turn<'_> {
         }
         let grown = stream.send_window.adjust(i64::from(increment));
         grown.map_err(|_| Fault::Stream(id, Code::FLOW_CONTROL_ERROR))?;
-        if stream.may_be_queued() {
-            stream.queued = true;
-            connection.scheduler.push(id, stream.priority);
-        }
+        stream.queue_in(&mut connection.scheduler);
         Ok(())
     }
 
@@ -210,10 +201,7 @@ impl Turn<'_> {
 
     /// Section 6.8: streams above the last one will not be processed.
     fn give_up_after(&mut self, last: u32) {
-        let streams = self.connection.streams.iter();
-        let mut refused: Vec<u32> = streams.map(|s| s.id).filter(|id| *id > last).collect();
-        refused.sort_unstable();
-        for id in refused {
+        for id in self.connection.streams.ids(|stream| stream.id > last) {
             self.lose(id, Code::REFUSED_STREAM);
         }
     }

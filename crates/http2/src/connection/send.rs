@@ -254,7 +254,7 @@ impl Turn<'_> {
             });
         }
         self.send_preface();
-        frame::put(self.output.buffer(), kind::ALTSVC, flag::NONE, 0, &payload);
+        self.put(kind::ALTSVC, flag::NONE, 0, &payload);
         Ok(())
     }
 
@@ -382,10 +382,7 @@ impl Turn<'_> {
             return;
         };
         stream.wants = true;
-        if stream.may_be_queued() {
-            stream.queued = true;
-            connection.scheduler.push(id, stream.priority);
-        }
+        stream.queue_in(&mut connection.scheduler);
     }
 }
 

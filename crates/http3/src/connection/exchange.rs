@@ -352,14 +352,7 @@ impl Connection {
 
     /// Client: gives up the requests that the server will not process.
     pub(super) fn reject_from(&mut self, quic: &mut impl QuicConnection, first: u64) {
-        let mut rejected: Vec<StreamId> = self
-            .exchanges
-            .keys()
-            .copied()
-            .filter(|id| id.get() >= first)
-            .collect();
-        rejected.sort_unstable();
-        for id in rejected {
+        for id in self.streams(|id, _| id.get() >= first) {
             self.reset_stream(quic, id, Code::H3_REQUEST_CANCELLED);
             let code = Code::H3_REQUEST_REJECTED;
             self.events
@@ -398,6 +391,14 @@ impl Connection {
     fn owes_response(&self) -> bool {
         let mut exchanges = self.exchanges.values();
         exchanges.any(|exchange| exchange.sender.is_some())
+    }
+
+    /// The streams of exchanges, in order.
+    pub(super) fn streams(&self, are: impl Fn(StreamId, &Exchange) -> bool) -> Vec<StreamId> {
+        let streams = self.exchanges.iter().filter(|(id, it)| are(**id, it));
+        let mut streams: Vec<_> = streams.map(|(id, _)| *id).collect();
+        streams.sort_unstable();
+        streams
     }
 
     pub(super) fn remove_if_over(&mut self, id: StreamId) {

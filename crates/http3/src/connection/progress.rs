@@ -11,6 +11,7 @@ use super::exchange::Exchange;
 use super::head_cache::{LastRequest, LastResponse};
 use crate::failure::Failure;
 use crate::receive::Receiver;
+use crate::send::Sender;
 use crate::{Code, Event, Role, StreamId};
 
 /// Content that nobody wants moves if so many bytes do within [`Limits::linger`](crate::Limits::linger).
@@ -64,10 +65,8 @@ impl Connection {
         }
         self.sweep = None;
         let role = self.shared_config.role;
-        let (stall, least) = (
-            self.shared_config.limits.stall,
-            self.shared_config.limits.stall_bytes,
-        );
+        let limits = &self.shared_config.limits;
+        let (stall, least) = (limits.stall, limits.stall_bytes);
         self.give_up_late_heads(quic, now);
         let mut stalled: Vec<StreamId> = Vec::new();
         for (id, exchange) in &mut self.exchanges {
@@ -97,18 +96,10 @@ impl Connection {
         if self.shared_config.role == Role::Client {
             return;
         }
-        let limit = self
-            .shared_config
-            .limits
-            .head
-            .min(self.shared_config.limits.stall);
+        let limits = &self.shared_config.limits;
+        let limit = limits.head.min(limits.stall);
         let age = |it: &Exchange| now.saturating_duration_since(it.progress.began);
-        let is_late = |it: &Exchange| age(it) >= limit && it.awaits_head();
-        let exchanges = self.exchanges.iter();
-        let late = exchanges.filter_map(|(id, it)| is_late(it).then_some(*id));
-        let mut late: Vec<StreamId> = late.collect();
-        late.sort_unstable();
-        for id in late {
+        for id in self.streams(|_, it| age(it) >= limit && it.awaits_head()) {
             self.report_rejected_head(quic, id, Event::RequestLate { stream: id });
         }
     }
@@ -141,10 +132,6 @@ impl Exchange {
                 && !self.progress.tunnel
                 && (receiver.in_head() || self.blocked_section.is_some() || !self.readable)
         });
-        receives
-            || self
-                .sender
-                .as_ref()
-                .is_some_and(crate::send::Sender::is_held_up)
+        receives || self.sender.as_ref().is_some_and(Sender::is_held_up)
     }
 }
