@@ -224,10 +224,7 @@ pub(super) fn run_plan(
     .with_threads(options.threads)
     .with_upstreams(admin::upstreams(&how.statistics))
     .with_sandbox(state.word());
-    let admin = match &acme {
-        Some(_) => admin.with_acme(acme::report(Arc::clone(&ordered))),
-        None => admin,
-    };
+    let admin = with_acme(admin, acme.as_ref(), &ordered);
     handle_signals(handle, admin.clone(), stopped, *printer)?;
     let _listening = admin::start(&admin, admin_at.as_ref(), options.takeover.is_some())?;
     if let Some(account) = account {
@@ -246,6 +243,14 @@ pub(super) fn run_plan(
     manager.ready();
     server.run(&signal)?;
     Ok(monitor)
+}
+
+/// Has the admin socket tell of certificates by ACME, where there are any.
+fn with_acme(admin: Admin, acme: Option<&acme::Acme>, reloading: &Arc<Reloading>) -> Admin {
+    match acme {
+        Some(_) => admin.with_acme(acme::report(Arc::clone(reloading))),
+        None => admin,
+    }
 }
 
 /// Has a full pipe at stderr hold up nobody.

@@ -66,7 +66,7 @@ fn fit_udp(address: SocketAddr, sockets: &mut Vec<UdpSocket>, wanted: usize) {
 
 /// Lets others bind the address of these sockets beside them.
 fn joined(address: SocketAddr, sockets: &[impl AsFd], kind: Kind) -> Result<(), Error> {
-    let mut sockets = sockets.iter().map(|it| SockRef::from(it));
+    let mut sockets = sockets.iter().map(SockRef::from);
     let joined = sockets.try_for_each(|it| match it.reuse_port()? {
         true => Ok(()),
         false => it.set_reuse_port(true),

@@ -457,7 +457,7 @@ mod tests {
             Some(ids.generation.number())
         };
         assert_eq!(next("0a", &offer()), Some(1));
-        assert_eq!(next("0b", &offer()), Some(0 + 1));
+        assert_eq!(next("0b", &offer()), Some(1));
         assert_eq!(next("", &offer()), Some(1));
         let with = |change: fn(&mut Offer)| {
             let mut offer = offer();
