@@ -343,12 +343,13 @@ async fn a_service_whose_client_is_gone_is_dropped() {
     let server = Running::tls(site(Router::new().route("/", on_get(forever))));
     // Its connection stays; the request is taken back.
     let mut client = over_h2(&server).await;
-    let request = client.send_request(get("/"));
+    let mut request = Box::pin(client.send_request(get("/")));
     tokio::select! {
-        answer = request => panic!("{answer:?}"),
+        answer = &mut request => panic!("{answer:?}"),
         begun = soon(began.recv()) => begun.unwrap(),
     }
     assert!(gone.try_recv().is_err());
+    drop(request);
     soon(gone.recv()).await.unwrap();
     // The connection is closed.
     let mut client = over_h1(&server).await;
