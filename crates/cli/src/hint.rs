@@ -240,14 +240,6 @@ fn of_serve(error: &ServeError) -> Option<String> {
         ServeError::Listen {
             address, source, ..
         } => return of_listen(address.port(), source).map(Into::into),
-        ServeError::State { source, .. } => return of_state(source).map(Into::into),
-        ServeError::NoDataDirectory => "name a certificate by --cert and its key by --key",
-        ServeError::CertificateStore { source, .. }
-            if source.kind() == io::ErrorKind::PermissionDenied =>
-        {
-            "run as the user that the folder belongs to, have XDG_DATA_HOME name another, or name a certificate by \
-             --cert and its key by --key"
-        }
         ServeError::Fallback { .. } => "name a file of the folder, as `--fallback index.html`",
         ServeError::FilesOptions(_) => "`altway serve --help` says what is expected, under Files",
         ServeError::PortInUse { .. } | ServeError::NoFreePort => {
@@ -259,6 +251,7 @@ fn of_serve(error: &ServeError) -> Option<String> {
         {
             "take away what another user has put there, or name a folder that is root's, or that of `user`"
         }
+        ServeError::State { source, .. } => return of_state(source).map(Into::into),
         ServeError::Congestion { .. } => "run `altway doctor` to see which ones there are",
         ServeError::TakeoverNotSocket { .. } | ServeError::TakeoverListen { .. } => {
             "give a path, for instance /run/altway/takeover, in a folder of this user's that is there"
@@ -272,13 +265,28 @@ fn of_serve(error: &ServeError) -> Option<String> {
             "try again; if another takeover was under way, it has won"
         }
         ServeError::TooManyThreads { .. } => "leave out --threads to have one per core",
+        ServeError::PassedSockets { .. } => {
+            "in the socket's unit, repeat `ListenDatagram=` as often as there are threads, with `ReusePort=yes`, or leave one"
+        }
+        _ => return of_server_certificate(error).map(Into::into),
+    };
+    Some(hint.into())
+}
+
+/// A certificate of the server, its key, or what comes with them.
+fn of_server_certificate(error: &ServeError) -> Option<&'static str> {
+    Some(match error {
+        ServeError::NoDataDirectory => "name a certificate by --cert and its key by --key",
+        ServeError::CertificateStore { source, .. }
+            if source.kind() == io::ErrorKind::PermissionDenied =>
+        {
+            "run as the user that the folder belongs to, have XDG_DATA_HOME name another, or name a certificate by \
+             --cert and its key by --key"
+        }
         ServeError::ReadPem { .. } => "name a file that is there, and that this user may read",
         ServeError::Pem { .. } | ServeError::NoCertificate { .. } => CERTIFICATE_FILE,
         ServeError::ClientRoot { .. } => {
             "a file of roots is PEM: the certificates of the authorities that sign those of clients"
-        }
-        ServeError::PassedSockets { .. } => {
-            "in the socket's unit, repeat `ListenDatagram=` as often as there are threads, with `ReusePort=yes`, or leave one"
         }
         ServeError::NoKey { .. } => {
             "a key's file is PEM, with `BEGIN PRIVATE KEY`; `openssl pkey -in KEY -out PLAIN` takes a password away"
@@ -309,8 +317,7 @@ fn of_serve(error: &ServeError) -> Option<String> {
         ServeError::UnknownTrustStore => "add the authority by hand: `altway certs` says how",
         ServeError::TrustCommand { .. } => "the system's trust store is changed as root only",
         _ => return None,
-    };
-    Some(hint.into())
+    })
 }
 
 /// A socket that can't be bound, at a port that is not in use.
