@@ -2,7 +2,12 @@
 
 use altway_units::PrefixLengths;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// An address that a socket of both families shows as IPv6 (`::ffff:192.0.2.1`), as the IPv4 that it is; others as they are.
+pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
 
 /// The addresses that count as one client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,7 +8,7 @@ use crate::client_prefix::ClientPrefix;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Interval at which sums are reported.
@@ -70,6 +70,17 @@ incidents! {
     ContentLimit = "content limit",
     /// A response that could not be sent to its end for a reason that the peer can bring about.
     BrokenResponse = "broken response",
+}
+
+impl Incident {
+    /// The incident of a connection that this side has closed with an error code because of what its peer did; `excessive`
+    /// and `none`: the protocol's codes of excessive load and of no error.
+    pub(crate) fn of_close<C: Copy + PartialEq>(code: C, excessive: C, none: C) -> Option<Self> {
+        match code == excessive {
+            true => Some(Self::ExcessiveLoad),
+            false => (code != none).then_some(Self::Misbehaviour),
+        }
+    }
 }
 
 impl fmt::Display for Incident {
@@ -146,21 +157,21 @@ impl Incidents {
             return;
         }
         counts.since = now;
-        let lines = counts.take_lines();
-        drop(counts);
-        for line in lines {
-            tracing::warn!("{line}");
-        }
+        log(counts);
     }
 
     /// Logs what was counted and not told yet: at the end of the server.
     pub(crate) fn report(&self) {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let lines = counts.take_lines();
-        drop(counts);
-        for line in lines {
-            tracing::warn!("{line}");
-        }
+        log(self.counts.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Logs what was counted, and holds nobody up meanwhile.
+fn log(mut counts: MutexGuard<'_, Counts>) {
+    let lines = counts.take_lines();
+    drop(counts);
+    for line in lines {
+        tracing::warn!("{line}");
     }
 }
 

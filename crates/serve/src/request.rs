@@ -28,6 +28,7 @@ pub(crate) mod pending;
 pub(crate) mod prepared;
 pub(crate) mod record;
 pub(crate) mod redirect;
+pub(crate) mod rejected_head;
 pub(crate) mod requests;
 pub(crate) mod service;
 pub(crate) mod spares;

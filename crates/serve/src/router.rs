@@ -274,9 +274,7 @@ fn joined(mut names: Vec<&str>) -> String {
 }
 
 fn options(allow: &str) -> Response<Body> {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    with_allow(response, allow)
+    with_allow(Body::empty_response(StatusCode::NO_CONTENT), allow)
 }
 
 fn not_allowed(allow: &str) -> Response<Body> {

@@ -24,11 +24,12 @@ mod write_ahead;
 use crate::RequestBody;
 use crate::challenges;
 use crate::client_auth::{Presented, begin_handshake};
+use crate::client_prefix::canonical;
 use crate::clients::{AdmittedConnection, Clients, Transport};
 use crate::incidents::Incident;
 use crate::request::body::Body;
 use crate::request::log::Protocol;
-use crate::request::requests::{Now, Requests, Responder};
+use crate::request::requests::{ConnectionFacts, Now, Requests, Responder};
 use crate::selection::HostIndex;
 use crate::setup::{ListenerConfig, Setup};
 use crate::stop::StopSignal;
@@ -153,15 +154,14 @@ impl Context {
         admitted: Rc<AdmittedConnection>,
         stop: StopSignal,
     ) -> Option<Box<Client>> {
-        let plain = |it: SocketAddr| SocketAddr::new(it.ip().to_canonical(), it.port());
-        let peer = plain(peer);
+        let peer = canonical(peer);
         let client = peer.ip();
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%client, %error, "connection ended before it began");
             return None;
         }
         let is_relayed = self.setup.proxies.iter().any(|it| it.contains(client));
-        let local = stream.local_addr().ok().map(plain);
+        let local = stream.local_addr().ok().map(canonical);
         let ends = ConnectionAddresses { peer, local };
         let (ConnectionAddresses { peer, local }, admitted) = match is_relayed {
             true => self.proxy_protocol(&stream, ends, admitted, stop).await?,
@@ -338,11 +338,7 @@ impl Context {
         Box::new(h2::Driver::new(h2::Parts {
             buffers: Rc::clone(&self.buffers),
             config: Arc::clone(&self.http2),
-            peer: client.address,
-            local: client.local,
-            admitted: Rc::clone(&client.admitted),
-            listener_policy: self.listener.listener_policy,
-            presented: client.presented.get().cloned(),
+            connection: self.facts(client),
             probe: Rc::clone(&client.probe),
             stream: Rc::clone(&client.stream),
             tls,
@@ -374,19 +370,19 @@ impl Context {
     }
 
     fn requests(&self, client: &Client) -> Requests<Infallible> {
-        let (responder, admitted) = (Rc::clone(&self.responder), Rc::clone(&client.admitted));
-        let began = client.probe.began;
-        let listener_policy = self.listener.listener_policy;
-        Requests::new(
-            responder,
-            Protocol::Http1,
-            client.address,
-            admitted,
-            began,
-            listener_policy,
-        )
-        .presented(client.presented.get().cloned())
-        .reached(client.local)
+        let responder = Rc::clone(&self.responder);
+        Requests::new(responder, Protocol::Http1, self.facts(client))
+    }
+
+    fn facts(&self, client: &Client) -> ConnectionFacts {
+        ConnectionFacts {
+            peer: client.address,
+            local: client.local,
+            admitted: Rc::clone(&client.admitted),
+            began: client.probe.began,
+            listener_policy: self.listener.listener_policy,
+            presented: client.presented.get().cloned(),
+        }
     }
 
     async fn serve_http1(
@@ -453,11 +449,9 @@ impl Context {
             let failed = failure.downcast_ref::<hyper::Error>();
             let is_late = failed.is_some_and(hyper::Error::is_timeout);
             // What is being answered ends as it is: nothing may look like a part of it.
-            let rejection = gate.rejection(is_late).filter(|_| !activity.is_engaged());
-            if let Some((status, incident)) = rejection {
-                let response = requests
-                    .borrow_mut()
-                    .rejected_head(status, incident, Now::read());
+            let rejected = gate.rejection(is_late).filter(|_| !activity.is_engaged());
+            if let Some(rejected) = rejected {
+                let response = requests.borrow_mut().reject_head(rejected, Now::read());
                 let stream = connection.into_parts().io.into_inner();
                 // In boxes what few connections come to: each would have room for it all its life.
                 let _ = Box::pin(rejected_head::send(stream, response)).await;

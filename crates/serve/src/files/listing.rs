@@ -5,7 +5,7 @@ mod json;
 
 use super::condition::{self, Verdict};
 use super::open::Root;
-use super::pages::{page, status};
+use super::pages::page;
 use super::path::{Hidden, encode_name};
 use super::reply::Reply;
 use super::served::ServedFolder;
@@ -92,7 +92,7 @@ fn respond(asked: &HeaderMap, form: Form, content: String) -> Response<Body> {
     let etag = format!("\"{}\"", tag.collect::<String>());
     let mut response = match condition::evaluate_tag(asked, &etag) {
         Verdict::Failed => page(StatusCode::PRECONDITION_FAILED),
-        Verdict::NotModified => status(StatusCode::NOT_MODIFIED),
+        Verdict::NotModified => Body::empty_response(StatusCode::NOT_MODIFIED),
         Verdict::Proceed => form.response(content),
     };
     let headers = response.headers_mut();

@@ -26,12 +26,6 @@ pub(super) fn allow(mut response: Response<Body>, status: StatusCode) -> Respons
     response
 }
 
-pub(super) fn status(status: StatusCode) -> Response<Body> {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = status;
-    response
-}
-
 /// A small page that names its status.
 pub(crate) fn page(status: StatusCode) -> Response<Body> {
     let title = status.to_string();

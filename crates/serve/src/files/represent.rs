@@ -4,7 +4,7 @@ use super::compress::FormLookup;
 use super::condition::{self, Verdict};
 use super::multipart::Multipart;
 use super::open::OpenedFile;
-use super::pages::{page, set, status};
+use super::pages::{page, set};
 use super::range::{self, Range, Span};
 use super::reply::Reply;
 use super::served::ServedFolder;
@@ -82,7 +82,7 @@ fn made(
 fn refused<B>(request: &Request<B>, validators: &Validators) -> Option<Response<Body>> {
     let mut response = match condition::evaluate(request.headers(), validators) {
         Verdict::Failed => page(StatusCode::PRECONDITION_FAILED),
-        Verdict::NotModified => status(StatusCode::NOT_MODIFIED),
+        Verdict::NotModified => Body::empty_response(StatusCode::NOT_MODIFIED),
         Verdict::Proceed => return None,
     };
     validators.write(response.headers_mut());

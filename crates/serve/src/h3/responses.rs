@@ -5,6 +5,7 @@
 use super::idle_close::{IdleClose, IdleCloses, Step};
 use crate::RequestBody;
 use crate::client_auth::Presented;
+use crate::client_prefix::canonical;
 use crate::clients::AdmittedConnection;
 use crate::incidents::Incident;
 use crate::request::carrier::Carrier;
@@ -14,7 +15,8 @@ use crate::request::listener_policy::ListenerPolicy;
 use crate::request::log::Protocol;
 use crate::request::pending::{PendingWork, Ready, Taken};
 use crate::request::prepared::Prepared;
-use crate::request::requests::{AnswerSource, Now, Requests};
+use crate::request::rejected_head::RejectedHead;
+use crate::request::requests::{AnswerSource, ConnectionFacts, Now, Requests};
 use crate::selection::counters::Counters;
 use crate::setup::{Setup, WorkerMemory};
 use altway_http3::{
@@ -24,7 +26,6 @@ use altway_http3::{
 use altway_select::Decision;
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode};
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
@@ -69,8 +70,11 @@ pub(super) struct Connection {
     open: Option<Box<Open>>,
 }
 
+/// The exchanges of one connection.
+type Http3Exchanges = Exchanges<Weak<Request<()>>, StreamId>;
+
 struct Open {
-    exchanges: Exchanges<Weak<Request<()>>, StreamId>,
+    exchanges: Http3Exchanges,
     in_progress: InProgress,
     idle_close: IdleClose,
 }
@@ -157,21 +161,25 @@ impl Responses {
                     self.with(handle, endpoint, |it, context| it.send(stream, context));
                 }
                 Event::RequestTooLarge { stream } => {
-                    let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
-                    let rejected_head = (status, Incident::RefusedRequest);
-                    self.respond_to_rejected_head((handle, stream), rejected_head, endpoint);
+                    self.reject_head((handle, stream), RejectedHead::TooLarge, endpoint);
                 }
                 Event::RequestLate { stream } => {
-                    let rejected_head = (StatusCode::REQUEST_TIMEOUT, Incident::SlowClient);
-                    self.respond_to_rejected_head((handle, stream), rejected_head, endpoint);
+                    self.reject_head((handle, stream), RejectedHead::Late, endpoint);
                 }
-                Event::Answered { status, .. } => answered_below(endpoint, handle, status),
+                Event::Answered { status, .. } => {
+                    if let Some(open) = opened(endpoint, handle) {
+                        open.exchanges.requests.answered_below(status);
+                    }
+                }
                 Event::Stalled { .. } => record(endpoint, handle, Incident::SlowClient),
                 Event::StreamReset { stream, .. } => self.cancelled((handle, stream), endpoint),
                 Event::Delivered => self.delivered(handle, endpoint),
                 Event::Closed { reason } => {
                     tracing::debug!(?handle, %reason, "connection closed");
-                    if let Some(incident) = fault_of_peer(&reason) {
+                    if let CloseReason::Local { code, .. } = reason
+                        && let Some(incident) =
+                            Incident::of_close(code, Code::H3_EXCESSIVE_LOAD, Code::H3_NO_ERROR)
+                    {
                         record(endpoint, handle, incident);
                     }
                     self.closed(handle, endpoint);
@@ -190,8 +198,7 @@ impl Responses {
     pub(super) fn cut_off_stalled(&mut self, endpoint: &mut Endpoint) {
         let (limit, _) = self.setup.limits.least_progress();
         for handle in open(endpoint) {
-            let state = endpoint.state(handle).and_then(|it| it.open.as_mut());
-            let is_sending = state.is_some_and(|open| {
+            let is_sending = opened(endpoint, handle).is_some_and(|open| {
                 let requests = &mut open.exchanges.requests;
                 requests.forget_latest_if(|request| request.strong_count() == 0);
                 open.exchanges.is_sending()
@@ -216,10 +223,7 @@ impl Responses {
         &mut self,
         handle: ConnectionHandle,
         endpoint: &mut Endpoint,
-        work: impl FnOnce(
-            &mut Exchanges<Weak<Request<()>>, StreamId>,
-            &mut ExchangeContext<'_, Http3Carrier<'_>>,
-        ) -> T,
+        work: impl FnOnce(&mut Http3Exchanges, &mut ExchangeContext<'_, Http3Carrier<'_>>) -> T,
     ) -> Option<T> {
         let (http3, quic, connection) = endpoint.connection(handle)?;
         let Open {
@@ -246,7 +250,7 @@ impl Responses {
     /// Tells the table of clients of requests that have come to their end: once a turn, not once a request.
     fn count_requests(&mut self, endpoint: &mut Endpoint) {
         for handle in self.changed.drain(..) {
-            if let Some(open) = endpoint.state(handle).and_then(|it| it.open.as_mut()) {
+            if let Some(open) = opened(endpoint, handle) {
                 open.in_progress.has_changed = false;
                 let admitted = open.exchanges.requests.admitted();
                 admitted.set_requests(open.in_progress.streams.len());
@@ -264,35 +268,29 @@ impl Responses {
         let Connection { admitted, open } = connection;
         admitted.name(self.listener, handle);
         Some(open.get_or_insert_with(|| {
-            let remote = quic.remote_address();
-            let peer = SocketAddr::new(remote.ip().to_canonical(), remote.port());
-            let local = quic.local_ip();
-            let local =
-                local.map(|ip| SocketAddr::new(ip.to_canonical(), self.listener_policy.port));
+            let local = quic
+                .local_ip()
+                .map(|ip| (ip, self.listener_policy.port).into());
             let handshake = quic.path_statistics().and_then(|it| it.handshake);
             let began = self.now.instant.checked_sub(handshake.unwrap_or_default());
-            let began = began.unwrap_or(self.now.instant);
             let asks = self.setup.service.current.get().asked_names.is_some();
             let presented = asks.then(|| {
                 let identity = quic.peer_identity();
                 let name = identity.server_name.as_deref();
                 Rc::new(Presented::new(name, &identity.certificates))
             });
-            let (responder, admitted) = (Rc::clone(&self.memory.responder), Rc::clone(admitted));
-            let listener_policy = self.listener_policy;
-            let requests = Requests::new(
-                responder,
-                Protocol::Http3,
-                peer,
-                admitted,
-                began,
-                listener_policy,
-            );
+            let connection = ConnectionFacts {
+                peer: canonical(quic.remote_address()),
+                local: local.map(canonical),
+                admitted: Rc::clone(admitted),
+                began: began.unwrap_or(self.now.instant),
+                listener_policy: self.listener_policy,
+                presented,
+            };
+            let responder = Rc::clone(&self.memory.responder);
+            let requests = Requests::new(responder, Protocol::Http3, connection);
             Box::new(Open {
-                exchanges: Exchanges::new(
-                    requests.presented(presented).reached(local),
-                    Rc::clone(&self.tables),
-                ),
+                exchanges: Exchanges::new(requests, Rc::clone(&self.tables)),
                 in_progress: InProgress::default(),
                 idle_close: IdleClose::default(),
             })
@@ -356,18 +354,14 @@ impl Responses {
         });
     }
 
-    /// Answers a request whose head was rejected before its end.
-    fn respond_to_rejected_head(
+    fn reject_head(
         &mut self,
         (handle, stream): Key,
-        (status, incident): (StatusCode, Incident),
+        rejected: RejectedHead,
         endpoint: &mut Endpoint,
     ) {
         self.with(handle, endpoint, |exchanges, context| {
-            let response = exchanges
-                .requests
-                .rejected_head(status, incident, context.now);
-            exchanges.respond(stream, response, context);
+            exchanges.reject_head(stream, rejected, context);
         });
     }
 
@@ -470,15 +464,13 @@ pub(super) fn open(endpoint: &Endpoint) -> Vec<ConnectionHandle> {
     open.map(|(handle, _)| handle).collect()
 }
 
-/// Counts a request that the engine has answered by itself.
-fn answered_below(endpoint: &mut Endpoint, handle: ConnectionHandle, status: StatusCode) {
-    if let Some(open) = endpoint.state(handle).and_then(|it| it.open.as_mut()) {
-        open.exchanges.requests.answered_below(status);
-    }
+/// The state of a connection that has been told of, and whose end has not.
+fn opened(endpoint: &mut Endpoint, handle: ConnectionHandle) -> Option<&mut Open> {
+    endpoint.state(handle)?.open.as_deref_mut()
 }
 
 fn record(endpoint: &mut Endpoint, handle: ConnectionHandle, incident: Incident) {
-    if let Some(open) = endpoint.state(handle).and_then(|it| it.open.as_mut()) {
+    if let Some(open) = opened(endpoint, handle) {
         open.exchanges.requests.record(incident);
     }
 }
@@ -608,18 +600,5 @@ impl Carrier for Http3Carrier<'_> {
 
     fn counters(&mut self) -> Option<Counters> {
         self.quic.path_statistics().as_ref().map(Counters::of_quic)
-    }
-}
-
-/// The incident of a connection that was closed because of what its peer did.
-fn fault_of_peer(reason: &CloseReason) -> Option<Incident> {
-    match reason {
-        CloseReason::Local { code, .. } if *code == Code::H3_EXCESSIVE_LOAD => {
-            Some(Incident::ExcessiveLoad)
-        }
-        CloseReason::Local { code, .. } if *code != Code::H3_NO_ERROR => {
-            Some(Incident::Misbehaviour)
-        }
-        _ => None,
     }
 }

@@ -137,11 +137,7 @@ impl Reporter {
             Err(status) => return files::page(status),
         };
         match BeaconReport::parse(&text).map(|report| self.take(&report)) {
-            Ok(Ok(())) => {
-                let mut response = Response::new(Body::empty());
-                *response.status_mut() = StatusCode::NO_CONTENT;
-                response
-            }
+            Ok(Ok(())) => Body::empty_response(StatusCode::NO_CONTENT),
             Ok(Err(TooManyBeacons)) => {
                 let mut response = files::page(StatusCode::TOO_MANY_REQUESTS);
                 let headers = response.headers_mut();

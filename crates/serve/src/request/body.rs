@@ -5,7 +5,10 @@ use crate::request::handler::BoxError;
 use crate::request::record::ResponseRecord;
 use crate::request::tunnel::ConnectionHalf;
 use bytes::{Buf, Bytes};
+use http::{Response, StatusCode};
 use http_body::{Body as _, Frame, SizeHint};
+use http_body_util::BodyExt as _;
+use http_body_util::combinators::UnsyncBoxBody;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -33,7 +36,7 @@ enum Content {
     /// Bytes that are counted by whoever shares them.
     Shared(Bytes),
     File(FileRange),
-    Stream(Pin<Box<dyn Stream>>, Option<BodyMemory>),
+    Stream(UnsyncBoxBody<Bytes, BoxError>, Option<BodyMemory>),
     /// A tunnel, in a box because few bodies are one.
     Tunnel(Box<ConnectionHalf>),
 }
@@ -58,44 +61,6 @@ impl BodyMemory {
     }
 }
 
-/// A body of any type.
-trait Stream: Send {
-    fn poll_bytes(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>>;
-
-    fn has_ended(&self) -> bool;
-
-    fn length(&self) -> SizeHint;
-}
-
-impl<B> Stream for B
-where
-    B: http_body::Body + Send,
-    B::Error: Into<BoxError>,
-{
-    fn poll_bytes(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let bytes = |mut data: B::Data| data.copy_to_bytes(data.remaining());
-        let frame = ready!(self.poll_frame(cx));
-        Poll::Ready(frame.map(|frame| match frame {
-            Ok(frame) => Ok(frame.map_data(bytes)),
-            Err(error) => Err(error.into()),
-        }))
-    }
-
-    fn has_ended(&self) -> bool {
-        self.is_end_stream()
-    }
-
-    fn length(&self) -> SizeHint {
-        self.size_hint()
-    }
-}
-
 impl fmt::Debug for Content {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -113,29 +78,32 @@ impl Body {
         Self::bytes(Bytes::new())
     }
 
-    pub(crate) fn bytes(bytes: impl Into<Bytes>) -> Self {
+    /// A response of that status without content.
+    pub(crate) fn empty_response(status: StatusCode) -> Response<Self> {
+        let mut response = Response::new(Self::empty());
+        *response.status_mut() = status;
+        response
+    }
+
+    fn of(content: Content) -> Self {
         Self {
-            content: Content::Bytes(bytes.into()),
+            content,
             record: None,
             largest: CHUNK,
         }
+    }
+
+    pub(crate) fn bytes(bytes: impl Into<Bytes>) -> Self {
+        Self::of(Content::Bytes(bytes.into()))
     }
 
     /// Bytes that other responses hold as well, and that are counted elsewhere.
     pub(crate) fn shared(bytes: Bytes) -> Self {
-        Self {
-            content: Content::Shared(bytes),
-            record: None,
-            largest: CHUNK,
-        }
+        Self::of(Content::Shared(bytes))
     }
 
     pub(crate) fn file(range: FileRange) -> Self {
-        Self {
-            content: Content::File(range),
-            record: None,
-            largest: CHUNK,
-        }
+        Self::of(Content::File(range))
     }
 
     /// Whatever a service gives; `memory`: what it says of the memory that it holds.
@@ -144,20 +112,15 @@ impl Body {
         B: http_body::Body + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        Self {
-            content: Content::Stream(Box::pin(body), memory),
-            record: None,
-            largest: CHUNK,
-        }
+        let body = body.map_err(Into::into).map_frame(|frame| {
+            frame.map_data(|mut data: B::Data| data.copy_to_bytes(data.remaining()))
+        });
+        Self::of(Content::Stream(body.boxed_unsync(), memory))
     }
 
     /// The body of an open tunnel: whatever a service writes into it.
     pub(crate) fn tunnel(connection_half: ConnectionHalf) -> Self {
-        Self {
-            content: Content::Tunnel(Box::new(connection_half)),
-            record: None,
-            largest: CHUNK,
-        }
+        Self::of(Content::Tunnel(Box::new(connection_half)))
     }
 
     /// Makes the body note in `record` what is sent of it.
@@ -256,7 +219,7 @@ impl Body {
                 Ok(chunk) => chunk,
                 Err(error) => return Poll::Ready(Some(Err(error.into()))),
             },
-            Content::Stream(body, _) => return body.as_mut().poll_bytes(cx),
+            Content::Stream(body, _) => return Pin::new(body).poll_frame(cx),
             Content::Tunnel(connection_half) => return connection_half.poll_frame(cx),
         };
         let frame = (!chunk.is_empty()).then(|| Ok(Frame::data(chunk)));
@@ -281,7 +244,7 @@ impl http_body::Body for Body {
 
     fn is_end_stream(&self) -> bool {
         match &self.content {
-            Content::Stream(body, _) => body.has_ended(),
+            Content::Stream(body, _) => body.is_end_stream(),
             Content::Tunnel(connection_half) => connection_half.has_ended(),
             _ => self.size_hint().exact() == Some(0),
         }
@@ -293,7 +256,7 @@ impl http_body::Body for Body {
                 SizeHint::with_exact(bytes.len() as u64)
             }
             Content::File(range) => SizeHint::with_exact(range.remaining),
-            Content::Stream(body, _) => body.length(),
+            Content::Stream(body, _) => body.size_hint(),
             Content::Tunnel(_) => SizeHint::default(),
         }
     }

@@ -179,13 +179,7 @@ impl RequestHead for Head<'_> {
     }
 
     fn authority(&self) -> Option<&[u8]> {
-        let is_host = |(name, _): &(&[u8], &[u8])| *name == b"host";
-        let host = || {
-            RequestHead::fields(self)
-                .find(is_host)
-                .map(|(_, value)| value)
-        };
-        Head::authority(*self).or_else(host)
+        Head::authority(*self)
     }
 
     fn protocol(&self) -> Option<&[u8]> {

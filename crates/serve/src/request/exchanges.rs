@@ -15,6 +15,7 @@ use crate::request::handler::BoxError;
 use crate::request::outgoing::{Outgoing, Sent};
 use crate::request::pending::{PendingWork, Ready, Work};
 use crate::request::prepared::Prepared;
+use crate::request::rejected_head::RejectedHead;
 use crate::request::requests::{Answer, Now, PendingAnswer, Requests};
 use crate::request::spares::Spares;
 use crate::request::upload::Report;
@@ -196,6 +197,17 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
             Ok(()) if end => self.answered(stream, context),
             Ok(()) => self.start(stream, |held, now| Outgoing::of(body, held, now), context),
         }
+    }
+
+    /// Answers a request whose head was rejected before its end.
+    pub(crate) fn reject_head<C: Carrier<Stream = S>>(
+        &mut self,
+        stream: S,
+        rejected: RejectedHead,
+        context: &mut ExchangeContext<'_, C>,
+    ) {
+        let response = self.requests.reject_head(rejected, context.now);
+        self.respond(stream, response, context);
     }
 
     /// Begins to send what is left of a response.

@@ -70,13 +70,27 @@ pub(crate) struct Requests<I> {
     /// Authority of the latest request of a client that may be told of HTTP/3 when the connection idles.
     pub(super) authority: Option<Box<[u8]>>,
     pub(super) listener_policy: ListenerPolicy,
-    /// The certificate that the client has shown in its handshake; `None` in clear text, and where
-    /// nobody is asked.
     pub(super) presented: Option<Rc<Presented>>,
     pub(super) identified: Option<Identified>,
     /// The certificate that counts for the latest request.
     pub(super) certificate: Option<ClientCertificate>,
     _open: OpenConnection,
+}
+
+/// The facts of a connection that hold for all its requests.
+pub(crate) struct ConnectionFacts {
+    /// The client, or the last proxy before the server.
+    pub(crate) peer: SocketAddr,
+    /// The address of this server that the client has come to; `None`: it is not known.
+    pub(crate) local: Option<SocketAddr>,
+    pub(crate) admitted: Rc<AdmittedConnection>,
+    /// Time at which the connection was accepted.
+    pub(crate) began: Instant,
+    /// The policy of its listener.
+    pub(crate) listener_policy: ListenerPolicy,
+    /// The name and the certificates that the client has shown in its handshake; `None` in clear text, and where nobody
+    /// is asked.
+    pub(crate) presented: Option<Rc<Presented>>,
 }
 
 /// The source of a request's answer.
@@ -162,43 +176,28 @@ impl Responder {
 }
 
 impl<I> Requests<I> {
-    /// `began`: when the connection was accepted; `listener_policy`: that of its listener.
     pub(crate) fn new(
         responder: Rc<Responder>,
         protocol: Protocol,
-        peer: SocketAddr,
-        admitted: Rc<AdmittedConnection>,
-        began: Instant,
-        listener_policy: ListenerPolicy,
+        connection: ConnectionFacts,
     ) -> Self {
+        let peer = connection.peer;
         Self {
-            listener_policy,
+            listener_policy: connection.listener_policy,
             _open: responder.counters.open(protocol),
             responder,
             peer,
-            local: None,
-            admitted,
+            local: connection.local,
+            admitted: connection.admitted,
             protocol,
-            observer: ConnectionObserver::new(peer.ip(), protocol, began),
+            observer: ConnectionObserver::new(peer.ip(), protocol, connection.began),
             latest: None,
             has_responded: false,
             authority: None,
-            presented: None,
+            presented: connection.presented,
             identified: None,
             certificate: None,
         }
-    }
-
-    /// Says what the client has shown in its handshake.
-    pub(crate) fn presented(mut self, presented: Option<Rc<Presented>>) -> Self {
-        self.presented = presented;
-        self
-    }
-
-    /// Says which address of this server the client has come to.
-    pub(crate) fn reached(mut self, local: Option<SocketAddr>) -> Self {
-        self.local = local;
-        self
     }
 
     pub(crate) fn client(&self) -> IpAddr {
@@ -338,36 +337,6 @@ impl<I> Requests<I> {
         }
         let response = fit(&asked.method, response);
         self.complete((asked.logged, asked.began), response, now)
-    }
-
-    /// Answers a request whose head was rejected before its end, which is the `incident`: without content, for its method is
-    /// not known and may be HEAD. The access log tells of it without method and path.
-    pub(crate) fn rejected_head(
-        &mut self,
-        status: StatusCode,
-        incident: Incident,
-        now: Now,
-    ) -> Response<Body> {
-        let mut response = Response::new(Body::empty());
-        *response.status_mut() = status;
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
-        self.rejected(response, incident, now)
-    }
-
-    /// Completes the response to a request of which nothing is known, which is the `incident`.
-    pub(crate) fn rejected(
-        &mut self,
-        response: Response<Body>,
-        incident: Incident,
-        now: Now,
-    ) -> Response<Body> {
-        self.record(incident);
-        self.observer.set_host(HostIndex::OTHERS);
-        self.certificate = None;
-        let log = self.responder.service.log.as_ref();
-        let logged = log.map(|_| Arc::new(LoggedHead::unknown()));
-        self.complete((logged, now.instant), response, now)
     }
 
     /// Counts a request that the protocol has answered by itself, without our fields. The access log has nothing
@@ -517,7 +486,7 @@ impl<I> Requests<I> {
 
     /// Adds the fields that every response has, and its record. `asked`: what the log says of the request, and when it
     /// was screened.
-    fn complete(
+    pub(super) fn complete(
         &mut self,
         asked: (Option<Arc<LoggedHead>>, Instant),
         mut response: Response<Body>,
@@ -553,8 +522,7 @@ pub(super) fn selection(
 
 /// A refusal for now, without content: a client that gives no credit for any could keep it, and its place, otherwise.
 fn retry_after(status: StatusCode, seconds: HeaderValue) -> Response<Body> {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = status;
+    let mut response = Body::empty_response(status);
     response.headers_mut().insert(header::RETRY_AFTER, seconds);
     response
 }

@@ -7,7 +7,7 @@
 //! their rules ends the connection. hyper refuses more by itself (400, 431), such as control bytes.
 
 use crate::held::{HeldBytes, MemoryReservation, UNFINISHED_HEAD};
-use crate::incidents::Incident;
+use crate::request::rejected_head::RejectedHead;
 use crate::tcp::rejected_head::write_head;
 use altway_message::{Refusal, Rules, Scanner, Scheme};
 use bytes::{Buf as _, BytesMut};
@@ -70,19 +70,18 @@ impl Gate {
         (number >= state.scanner.heads()).then(unknown)
     }
 
-    /// The status that answers a head which is rejected before its end, with what it counts as; `None` where there is no
-    /// such head, or where what was said before it has not all left. `is_late`: hyper has waited for it in vain.
-    pub(super) fn rejection(&self, is_late: bool) -> Option<(StatusCode, Incident)> {
+    /// The reason for which a head is rejected before its end; `None` where there is no such head, or where what was said
+    /// before it has not all left. `is_late`: hyper has waited for it in vain.
+    pub(super) fn rejection(&self, is_late: bool) -> Option<RejectedHead> {
         let state = self.0.borrow();
         if state.has_unsent {
             return None;
         }
         if state.is_too_large {
-            let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
-            return Some((status, Incident::RefusedRequest));
+            return Some(RejectedHead::TooLarge);
         }
         let is_slow = is_late && state.scanner.kept() > 0;
-        is_slow.then_some((StatusCode::REQUEST_TIMEOUT, Incident::SlowClient))
+        is_slow.then_some(RejectedHead::Late)
     }
 
     /// Has an interim response leave before the next response, as soon as hyper has nothing to say.

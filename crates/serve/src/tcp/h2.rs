@@ -13,11 +13,10 @@ mod unsent_budget;
 use super::measured::TcpPathSampler;
 use super::tunnel::KEEPALIVE;
 use super::turns::Turns;
-use crate::client_auth::Presented;
 use crate::clients::AdmittedConnection;
 use crate::held::{HeldBytes, MemoryReservation, UNFINISHED_HEAD};
 use crate::request::check::MAX_HEAD_BYTES;
-use crate::request::listener_policy::ListenerPolicy;
+use crate::request::requests::ConnectionFacts;
 use crate::setup::{ListenerConfig, Setup};
 use crate::stop::StopSignal;
 use altway_http2::{self as http2, Code, Connection, Output};
@@ -27,7 +26,6 @@ use responses::Responses;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -92,13 +90,7 @@ pub(super) fn config(setup: &Setup, listener: &ListenerConfig) -> Arc<http2::Con
 pub(super) struct Parts {
     pub(super) buffers: Rc<RefCell<WorkerBuffers>>,
     pub(super) config: Arc<http2::Config>,
-    pub(super) peer: SocketAddr,
-    /// The address of this server that it has come to.
-    pub(super) local: Option<SocketAddr>,
-    pub(super) admitted: Rc<AdmittedConnection>,
-    pub(super) listener_policy: ListenerPolicy,
-    /// The name and the certificates that the client has sent in its handshake.
-    pub(super) presented: Option<Rc<Presented>>,
+    pub(super) connection: ConnectionFacts,
     pub(super) probe: Rc<TcpPathSampler>,
     pub(super) stream: Rc<TcpStream>,
     /// `None`: clear text.
@@ -178,14 +170,9 @@ fn ready(poll: Poll<io::Result<()>>) -> io::Result<bool> {
 impl Driver {
     pub(super) fn new(parts: Parts) -> Self {
         let now = Instant::now();
-        let share = parts.admitted.held();
-        let responses = Responses::new(
-            &parts.buffers.borrow(),
-            parts.peer,
-            Rc::clone(&parts.admitted),
-            parts.probe,
-            (parts.listener_policy, parts.presented, parts.local),
-        );
+        let admitted = Rc::clone(&parts.connection.admitted);
+        let share = admitted.held();
+        let responses = Responses::new(&parts.buffers.borrow(), parts.connection, parts.probe);
         Self {
             buffers: parts.buffers,
             transport: Transport::new(parts.stream, parts.tls, now),
@@ -199,7 +186,7 @@ impl Driver {
             ended: false,
             rested: None,
             watch: None,
-            admitted: parts.admitted,
+            admitted,
             held: share.holder(),
             share,
             holds: false,

@@ -4,6 +4,7 @@
 //! Version 1, which is text, and whatever else comes in its place are refused: a proxy of a trusted network names its
 //! client, or is not served.
 
+use crate::client_prefix::canonical;
 use proxy_header::{ParseConfig, ProxyHeader};
 use std::io;
 use std::net::SocketAddr;
@@ -57,10 +58,9 @@ fn client(header: &[u8]) -> Option<Option<ConnectionAddresses>> {
     debug_assert!(length >= FIXED_BYTES);
     let named = header.proxied_address();
     Some(named.map(|address| {
-        let plain = |it: SocketAddr| SocketAddr::new(it.ip().to_canonical(), it.port());
-        let local = plain(address.destination);
+        let local = canonical(address.destination);
         ConnectionAddresses {
-            peer: plain(address.source),
+            peer: canonical(address.source),
             // A proxy that does not know it says so.
             local: (!local.ip().is_unspecified()).then_some(local),
         }

@@ -71,10 +71,15 @@ impl Site {
         let now = Now::read();
         let admitted = self.clients.admit(CLIENT, Transport::Tcp, now.instant);
         let responder = Rc::clone(&self.responder);
-        let peer = (CLIENT, 50_000).into();
-        let began = now.instant;
-        let admitted = admitted.unwrap();
-        let mut requests = Requests::new(responder, Protocol::Http1, peer, admitted, began, SECURE);
+        let connection = ConnectionFacts {
+            peer: (CLIENT, 50_000).into(),
+            local: None,
+            admitted: admitted.unwrap(),
+            began: now.instant,
+            listener_policy: SECURE,
+            presented: None,
+        };
+        let mut requests = Requests::new(responder, Protocol::Http1, connection);
         let response = match requests.screen(&request, true, 1, now, || self.counters.get()) {
             AnswerSource::Refused(response) => response,
             AnswerSource::Prepared(prepared) => requests.respond_prepared(&prepared, now),

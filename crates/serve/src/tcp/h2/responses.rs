@@ -4,25 +4,22 @@
 
 use super::WorkerBuffers;
 use crate::RequestBody;
-use crate::client_auth::Presented;
-use crate::clients::AdmittedConnection;
 use crate::incidents::Incident;
 use crate::request::body::Body;
 use crate::request::carrier::Carrier;
 use crate::request::exchanges::{ExchangeContext, Exchanges};
 use crate::request::handler::BoxError;
-use crate::request::listener_policy::ListenerPolicy;
 use crate::request::log::Protocol;
 use crate::request::pending::{PendingWork, Taken};
 use crate::request::prepared::Prepared;
-use crate::request::requests::{AnswerSource, Now, Requests};
+use crate::request::rejected_head::RejectedHead;
+use crate::request::requests::{AnswerSource, ConnectionFacts, Now, Requests};
 use crate::selection::counters::Counters;
 use crate::tcp::measured::TcpPathSampler;
 use altway_http2::{CloseReason, Code, Event, Head, HeadId, StreamId, Turn};
 use altway_select::Decision;
 use bytes::{Buf, Bytes};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::Context;
 
@@ -40,30 +37,13 @@ pub(super) struct Responses {
 impl Responses {
     pub(super) fn new(
         buffers: &WorkerBuffers,
-        peer: SocketAddr,
-        admitted: Rc<AdmittedConnection>,
+        connection: ConnectionFacts,
         probe: Rc<TcpPathSampler>,
-        (listener_policy, presented, local): (
-            ListenerPolicy,
-            Option<Rc<Presented>>,
-            Option<SocketAddr>,
-        ),
     ) -> Self {
-        let began = probe.began;
         let responder = Rc::clone(&buffers.responder);
-        let requests = Requests::new(
-            responder,
-            Protocol::Http2,
-            peer,
-            admitted,
-            began,
-            listener_policy,
-        );
+        let requests = Requests::new(responder, Protocol::Http2, connection);
         Self {
-            exchanges: Exchanges::new(
-                requests.presented(presented).reached(local),
-                Rc::clone(&buffers.tables),
-            ),
+            exchanges: Exchanges::new(requests, Rc::clone(&buffers.tables)),
             pending: PendingWork::new(Rc::clone(&buffers.work)),
             probe,
             watch: false,
@@ -163,29 +143,30 @@ impl Responses {
             }
             Event::Request { stream, head, end } => {
                 let step = self.screen(head, end, in_progress, buffers);
-                let request = match step {
-                    Step::Ask(request) => {
-                        self.has_tunnels |= request.method() == Method::CONNECT;
-                        self.receive_body(stream, request, end)
-                    }
-                    Step::Refuse(response) => return self.respond(turn, stream, response, buffers),
-                    Step::Send(prepared) => {
-                        let (exchanges, mut context) = self.split(turn, buffers);
-                        exchanges.send_prepared(stream, &prepared, &mut context);
-                        return true;
-                    }
-                };
+                let is_tunnel = |it: &Request<()>| it.method() == Method::CONNECT;
+                self.has_tunnels |= matches!(&step, Step::Ask(request) if is_tunnel(request));
                 let (exchanges, mut context) = self.split(turn, buffers);
-                exchanges.ask(stream, request, &mut context);
+                match step {
+                    Step::Refuse(response) => exchanges.respond(stream, response, &mut context),
+                    Step::Send(prepared) => {
+                        exchanges.send_prepared(stream, &prepared, &mut context);
+                    }
+                    Step::Ask(request) => {
+                        let body = match end {
+                            true => RequestBody::empty(),
+                            false => context.pending.receive(stream, &request),
+                        };
+                        exchanges.ask(stream, request.map(|()| body), &mut context);
+                    }
+                }
             }
             Event::RequestTooLarge { stream } => {
-                let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
-                let rejected_head = (status, Incident::RefusedRequest);
-                self.respond_to_rejected_head(turn, stream, rejected_head, buffers);
+                let (exchanges, mut context) = self.split(turn, buffers);
+                exchanges.reject_head(stream, RejectedHead::TooLarge, &mut context);
             }
             Event::RequestLate { stream } => {
-                let rejected_head = (StatusCode::REQUEST_TIMEOUT, Incident::SlowClient);
-                self.respond_to_rejected_head(turn, stream, rejected_head, buffers);
+                let (exchanges, mut context) = self.split(turn, buffers);
+                exchanges.reject_head(stream, RejectedHead::Late, &mut context);
                 turn.close(Code::NO_ERROR);
             }
             Event::Data { stream, data, end } => {
@@ -210,19 +191,22 @@ impl Responses {
                 let (exchanges, mut context) = self.split(turn, buffers);
                 exchanges.cancelled(stream, &mut context);
             }
-            Event::Closed { reason } => {
-                let requests = &self.exchanges.requests;
-                let client = requests.client();
-                tracing::debug!(%client, %reason, "connection closed");
-                if let Some(incident) = fault_of_peer(&reason) {
-                    requests.record(incident);
-                }
-                self.exchanges.clear();
-                self.pending.clear();
-            }
+            Event::Closed { reason } => self.closed(&reason),
             _ => {}
         }
         true
+    }
+
+    fn closed(&mut self, reason: &CloseReason) {
+        let requests = &self.exchanges.requests;
+        let client = requests.client();
+        tracing::debug!(%client, %reason, "connection closed");
+        if let CloseReason::Local { code, .. } = reason {
+            let incident = Incident::of_close(*code, Code::ENHANCE_YOUR_CALM, Code::NO_ERROR);
+            incident.into_iter().for_each(|it| requests.record(it));
+        }
+        self.exchanges.clear();
+        self.pending.clear();
     }
 
     /// Notes that the client sends nothing more, and may be gone: exchanges that wait, for it or for a service, end.
@@ -281,44 +265,6 @@ impl Responses {
                 }
             },
         }
-    }
-
-    fn receive_body(
-        &mut self,
-        stream: StreamId,
-        request: Request<()>,
-        end: bool,
-    ) -> Request<RequestBody> {
-        let body = match end {
-            true => RequestBody::empty(),
-            false => self.pending.receive(stream, &request),
-        };
-        request.map(|()| body)
-    }
-
-    fn respond(
-        &mut self,
-        turn: &mut Turn<'_>,
-        stream: StreamId,
-        response: Response<Body>,
-        buffers: &WorkerBuffers,
-    ) -> bool {
-        let (exchanges, mut context) = self.split(turn, buffers);
-        exchanges.respond(stream, response, &mut context);
-        true
-    }
-
-    /// Answers a request whose head was rejected before its end.
-    fn respond_to_rejected_head(
-        &mut self,
-        turn: &mut Turn<'_>,
-        stream: StreamId,
-        (status, incident): (StatusCode, Incident),
-        buffers: &WorkerBuffers,
-    ) {
-        let requests = &mut self.exchanges.requests;
-        let response = requests.rejected_head(status, incident, buffers.clocks);
-        self.respond(turn, stream, response, buffers);
     }
 
     fn complete(&mut self, stream: StreamId, trailers: Option<HeaderMap>) {
@@ -471,16 +417,5 @@ impl Carrier for Http2Carrier<'_, '_> {
 
     fn counters(&mut self) -> Option<Counters> {
         self.probe.counters()
-    }
-}
-
-/// The incident of a connection that was closed because of what its peer did.
-fn fault_of_peer(reason: &CloseReason) -> Option<Incident> {
-    match reason {
-        CloseReason::Local { code, .. } if *code == Code::ENHANCE_YOUR_CALM => {
-            Some(Incident::ExcessiveLoad)
-        }
-        CloseReason::Local { code, .. } if *code != Code::NO_ERROR => Some(Incident::Misbehaviour),
-        _ => None,
     }
 }

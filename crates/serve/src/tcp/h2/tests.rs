@@ -9,6 +9,7 @@ use crate::incidents::Incidents;
 use crate::limits::Limits;
 use crate::metrics::ServerCounters;
 use crate::request::content::{Content, Current, Target};
+use crate::request::listener_policy::ListenerPolicy;
 use crate::request::outgoing::RESPONSE_OVERHEAD;
 use crate::request::requests::Responder;
 use crate::request::service::Service;
@@ -355,11 +356,14 @@ fn connect(setup: &Arc<Setup>, worker: &Worker, said: &[u8]) -> (Driver, std::ne
     let mut driver = Driver::new(Parts {
         config: Arc::new(config),
         buffers: Rc::clone(&worker.buffers),
-        peer,
-        admitted: admitted.expect("there is room"),
-        listener_policy: LISTENER_POLICY,
-        presented: None,
-        local: None,
+        connection: ConnectionFacts {
+            peer,
+            local: None,
+            admitted: admitted.expect("there is room"),
+            began: Instant::now(),
+            listener_policy: LISTENER_POLICY,
+            presented: None,
+        },
         probe: Rc::new(TcpPathSampler::new(peer.ip(), Rc::clone(&stream), false)),
         stream,
         tls: None,
