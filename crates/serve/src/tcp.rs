@@ -11,6 +11,7 @@ mod delivery;
 mod drain;
 mod gate;
 mod h2;
+mod kernel;
 mod measured;
 mod preface;
 mod proxy_protocol;
@@ -395,7 +396,7 @@ impl Context {
         stop: StopSignal,
     ) -> Result<(), Failure> {
         let turn_budget = &TurnBudget::default();
-        client.probe.limit_unsent(KERNEL_UNSENT_BYTES);
+        kernel::limit_unsent(&client.stream, KERNEL_UNSENT_BYTES);
         let ahead = WriteAhead::new(&client.admitted.held());
         let gate = Gate::new(self.listener.scheme, &client.admitted.held());
         let stream = Gated::new(Counting::new(stream, ahead.clone()), gate.clone());
@@ -493,7 +494,7 @@ impl Context {
                 if activity.is_engaged() {
                     self.record(client, Incident::SlowClient);
                     // The kernel would keep for minutes what the client doesn't read.
-                    client.probe.abort_on_close();
+                    kernel::abort_on_close(&client.stream);
                     return Ok(());
                 }
             }
@@ -544,11 +545,11 @@ impl Context {
             end = relay.run(sent) => end,
             () = activity.silence(self.setup.limits.idle_timeout) => {
                 self.record(client, Incident::SlowClient);
-                client.probe.abort_on_close();
+                kernel::abort_on_close(&client.stream);
                 Ok(())
             }
             () = tunnel::vanished(&client.stream) => {
-                client.probe.abort_on_close();
+                kernel::abort_on_close(&client.stream);
                 Ok(())
             }
             () = client.admitted.evicted() => Ok(()),

@@ -3,8 +3,8 @@
 //! read the last HTTP response" (RFC 9112 section 9.6), for the kernel answers what nobody has read by RST.
 //! docs/decisions/0059 has the rule, and what it is over HTTP/2 and HTTP/3.
 
+use super::kernel::shutdown_write;
 use std::io;
-use std::net::Shutdown;
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -17,16 +17,17 @@ const MAX_DISCARDED: usize = 16 << 20;
 
 /// Closes this side's half, and throws away what comes until the client closes or a limit is reached.
 pub(super) async fn drain(socket: &TcpStream) -> io::Result<()> {
-    // Fails where it is closed already.
-    let _ = socket2::SockRef::from(socket).shutdown(Shutdown::Write);
-    timeout(CLOSE_TIMEOUT, discard(socket))
-        .await
-        .unwrap_or(Ok(()))
+    let closed = timeout(CLOSE_TIMEOUT, close(socket, MAX_DISCARDED));
+    closed.await.unwrap_or(Ok(()))
 }
 
-async fn discard(socket: &TcpStream) -> io::Result<()> {
+/// Closes this side's half, and throws away what comes until the client closes, or has sent `most` bytes.
+pub(super) async fn close(socket: &TcpStream, most: usize) -> io::Result<()> {
+    if !shutdown_write(socket)? {
+        return Ok(());
+    }
     let mut discarded = 0;
-    while discarded < MAX_DISCARDED {
+    while discarded < most {
         socket.readable().await?;
         // Not kept while a crowd of clients is waited for.
         let mut buffer = [0; 16 << 10];

@@ -59,22 +59,6 @@ impl TcpPathSampler {
         }
     }
 
-    /// Has the kernel hold no more than so many bytes that it has not sent (TCP_NOTSENT_LOWAT).
-    pub(super) fn limit_unsent(&self, bytes: u32) {
-        let socket = socket2::SockRef::from(&*self.stream);
-        if let Err(error) = socket.set_tcp_notsent_lowat(bytes) {
-            tracing::debug!(%error, "the kernel holds as much as it likes");
-        }
-    }
-
-    /// Has the kernel drop what is not sent when the connection closes, and reset the connection.
-    pub(super) fn abort_on_close(&self) {
-        let socket = socket2::SockRef::from(&*self.stream);
-        if let Err(error) = socket.set_linger(Some(Duration::ZERO)) {
-            tracing::debug!(%error, "what is not sent stays with the kernel");
-        }
-    }
-
     /// Returns the kernel's counters, with the time at which the client had what was waited for.
     pub(super) fn counters(&self) -> Option<Counters> {
         if self.relayed {

@@ -1,8 +1,8 @@
 //! A TCP stream that can be read while it is measured, and that knows when it was last active.
 
+use super::kernel::shutdown_write;
 use std::cell::Cell;
 use std::io;
-use std::net::Shutdown;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -209,12 +209,7 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let shut = socket2::SockRef::from(&*self.stream).shutdown(Shutdown::Write);
-        Poll::Ready(match shut {
-            // The peer was faster.
-            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
-            shut => shut,
-        })
+        Poll::Ready(shutdown_write(&self.stream).map(drop))
     }
 }
 

@@ -4,6 +4,7 @@
 //! was given has filled it. Saying so to the event loop (by [`io::ErrorKind::WouldBlock`]) saves the
 //! system call that would find it out.
 
+use crate::tcp::{drain, kernel};
 use altway_http2::Output;
 use altway_socket::{Keepalive, KeepaliveWatch};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
@@ -139,22 +140,14 @@ impl Transport {
         self.tls.as_ref().map_or(0, |tls| tls.unsent)
     }
 
-    /// Has the kernel hold no more than about so many bytes that it has not sent (TCP_NOTSENT_LOWAT).
+    /// Limits what the kernel holds unsent.
     pub(super) fn limit_unsent(&self, bytes: usize) {
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let socket = socket2::SockRef::from(&*self.stream);
-        // Where there is no such option, what is urgent waits for what the kernel holds.
-        if let Err(error) = socket.set_tcp_notsent_lowat(bytes) {
-            tracing::debug!(%error, "the kernel holds as much as it likes");
-        }
+        kernel::limit_unsent(&self.stream, u32::try_from(bytes).unwrap_or(u32::MAX));
     }
 
-    /// Has the kernel drop what is not sent when the connection closes, and reset the connection.
+    /// Has the connection reset when it closes.
     pub(super) fn abort_on_close(&self) {
-        let socket = socket2::SockRef::from(&*self.stream);
-        if let Err(error) = socket.set_linger(Some(Duration::ZERO)) {
-            tracing::debug!(%error, "what is not sent stays with the kernel");
-        }
+        kernel::abort_on_close(&self.stream);
     }
 
     /// Says goodbye, and waits for the peer to do the same.
@@ -165,23 +158,7 @@ impl Transport {
                 self.stream.writable().await?;
             }
         }
-        match socket2::SockRef::from(&*self.stream).shutdown(std::net::Shutdown::Write) {
-            // The peer was faster.
-            Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(()),
-            shut => shut?,
-        }
-        let mut discarded = 0;
-        let mut buffer = [0; 4096];
-        while discarded < MAX_DISCARDED {
-            self.stream.readable().await?;
-            match read(&self.stream, &mut buffer) {
-                Ok(0) => break,
-                Ok(n) => discarded += n,
-                Err(error) if would_block(&error) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+        drain::close(&self.stream, MAX_DISCARDED).await
     }
 }
 
