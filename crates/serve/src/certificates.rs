@@ -194,7 +194,7 @@ impl Certificates {
 }
 
 /// A name in lower case. Clients may send any (RFC 6066 section 3); few do.
-fn lower(name: &str) -> Cow<'_, str> {
+pub(crate) fn lower(name: &str) -> Cow<'_, str> {
     match name.bytes().any(|byte| byte.is_ascii_uppercase()) {
         true => name.to_ascii_lowercase().into(),
         false => name.into(),

@@ -35,7 +35,7 @@ pub(crate) use cache::{Entry, FileCache};
 pub(crate) use coding::AcceptedCodings;
 pub use coding::{ContentCoding, UnknownContentCoding};
 use compress::Compressed;
-use http::header::{self, HeaderMap};
+use http::header::{self, HeaderMap, HeaderName};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use open::{OpenedFile, Refusal};
 pub use options::{FilesOptions, InvalidFilesOptions};
@@ -132,12 +132,14 @@ impl Files {
 
     /// The media type of a file: the operator's, or that of its ending.
     fn type_of(&self, file: &Path) -> HeaderValue {
-        let rules = &self.options.headers;
-        let given = match rules.is_empty() {
-            true => None,
-            false => rules::value(rules, &header::CONTENT_TYPE, &self.paths(file)),
-        };
+        let given = self.given(&header::CONTENT_TYPE, file);
         given.unwrap_or_else(|| represent::content_type(file))
+    }
+
+    /// The value that the operator gives a field of a file.
+    fn given(&self, name: &HeaderName, file: &Path) -> Option<HeaderValue> {
+        let rules = Some(&*self.options.headers).filter(|rules| !rules.is_empty())?;
+        rules::value(rules, name, &self.paths(file))
     }
 
     fn paths(&self, file: &Path) -> Paths {

@@ -258,42 +258,19 @@ impl Limits {
     /// # Errors
     /// The first limit that is 0, or whose share for one client is larger than itself.
     pub fn check(&self) -> Result<(), InvalidLimits> {
-        let wide = |count: usize| count as u64;
-        let shared = [
-            (
-                "max_connections",
-                wide(self.max_connections),
-                self.max_connections_per_client.map(wide),
-            ),
-            (
-                "max_handshakes",
-                wide(self.max_handshakes),
-                self.max_handshakes_per_client.map(wide),
-            ),
-            (
-                "max_requests",
-                wide(self.max_requests),
-                self.max_requests_per_client.map(wide),
-            ),
-            (
-                "max_held_bytes",
-                wide(self.max_held_bytes),
-                self.max_held_bytes_per_client.map(wide),
-            ),
-            (
-                "max_quic_held_bytes",
-                self.max_quic_held_bytes,
-                self.max_quic_held_bytes_per_client,
-            ),
-        ];
-        for (limit, all, share) in shared {
-            if all == 0 || share == Some(0) {
-                return Err(InvalidLimits::Zero(limit));
-            }
-            if let Some(share) = share.filter(|share| *share > all) {
-                return Err(InvalidLimits::ShareAboveAll { limit, share, all });
-            }
-        }
+        let check = |limit, all: usize, share: Option<usize>| {
+            check_share(limit, all as u64, share.map(|it| it as u64))
+        };
+        let share = self.max_connections_per_client;
+        check("max_connections", self.max_connections, share)?;
+        let share = self.max_handshakes_per_client;
+        check("max_handshakes", self.max_handshakes, share)?;
+        let share = self.max_requests_per_client;
+        check("max_requests", self.max_requests, share)?;
+        let share = self.max_held_bytes_per_client;
+        check("max_held_bytes", self.max_held_bytes, share)?;
+        let share = self.max_quic_held_bytes_per_client;
+        check_share("max_quic_held_bytes", self.max_quic_held_bytes, share)?;
         let alone = [
             (
                 "max_concurrent_requests",
@@ -363,6 +340,17 @@ impl Limits {
     pub(crate) fn quic_held_bytes_per_client(&self) -> u64 {
         let share = self.max_quic_held_bytes_per_client;
         share.unwrap_or(self.max_quic_held_bytes / SHARES as u64)
+    }
+}
+
+/// Checks that a limit and one client's share of it are more than 0, and the share no more than the limit.
+fn check_share(limit: &'static str, all: u64, share: Option<u64>) -> Result<(), InvalidLimits> {
+    if all == 0 || share == Some(0) {
+        return Err(InvalidLimits::Zero(limit));
+    }
+    match share.filter(|share| *share > all) {
+        Some(share) => Err(InvalidLimits::ShareAboveAll { limit, share, all }),
+        None => Ok(()),
     }
 }
 

@@ -1,9 +1,10 @@
 //! Names that clients connect to, and hosts of requests, for which certificates of clients are asked for.
 
 use super::ClientAuth;
+use crate::certificates::lower;
+use crate::request::redirect::host;
 use rustc_hash::FxHashMap;
 use rustls::pki_types::{CertificateDer, UnixTime};
-use std::borrow::Cow;
 
 /// The names of which clients are asked for certificates, and of which not.
 #[derive(Debug, Clone, Default)]
@@ -58,15 +59,7 @@ impl AskedNames {
     /// Returns the index of the demand of the site that has an authority's host, which is read as the sites read it:
     /// without its port and a last dot.
     pub(crate) fn of_authority(&self, authority: Option<&[u8]>) -> Option<usize> {
-        let authority = authority.unwrap_or_default();
-        let end = match authority.first() {
-            Some(b'[') => authority
-                .iter()
-                .position(|byte| *byte == b']')
-                .map(|it| it + 1),
-            _ => authority.iter().position(|byte| *byte == b':'),
-        };
-        let host = &authority[..end.unwrap_or(authority.len())];
+        let host = host(authority.unwrap_or_default());
         let host = host.strip_suffix(b".").unwrap_or(host);
         match str::from_utf8(host) {
             Ok(host) => self.of_lower(&lower(host)),
@@ -102,13 +95,6 @@ impl AskedNames {
             }
         }
         Err(failure)
-    }
-}
-
-fn lower(name: &str) -> Cow<'_, str> {
-    match name.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        true => Cow::Owned(name.to_ascii_lowercase()),
-        false => Cow::Borrowed(name),
     }
 }
 

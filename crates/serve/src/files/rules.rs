@@ -169,6 +169,12 @@ impl HeaderRule {
         })
     }
 
+    /// Returns true if the rule is for the file at `paths`, or for a response that is made of none.
+    fn is_for(&self, paths: Option<&Paths>) -> bool {
+        let matches = |pattern| paths.is_some_and(|paths| paths.match_any(pattern));
+        self.pattern.as_ref().is_none_or(matches)
+    }
+
     fn write(&self, headers: &mut HeaderMap) {
         if self.is_further || self.name == header::VARY {
             headers.append(self.name.clone(), self.value.clone());
@@ -206,11 +212,7 @@ impl Paths {
 
 /// The value that the rules give a field of the file at `paths`.
 pub(super) fn value(rules: &[HeaderRule], name: &HeaderName, paths: &Paths) -> Option<HeaderValue> {
-    let is_for = |pattern: &Option<PathPattern>| match pattern {
-        None => true,
-        Some(pattern) => paths.match_any(pattern),
-    };
-    let matches = |rule: &&HeaderRule| rule.name == *name && is_for(&rule.pattern);
+    let matches = |rule: &&HeaderRule| rule.name == *name && rule.is_for(Some(paths));
     let rule = rules.iter().rfind(matches)?;
     Some(rule.value.clone())
 }
@@ -223,15 +225,11 @@ pub(super) fn apply(
     headers: &mut HeaderMap,
 ) {
     for rule in rules {
-        let matches = match &rule.pattern {
-            None => true,
-            Some(pattern) => paths.is_some_and(|paths| paths.match_any(pattern)),
-        };
         // RFC 9110 section 15.4.5: metadata of the content is not sent where there is none.
         let is_without =
             status == StatusCode::NOT_MODIFIED && rule.name == header::CONTENT_LANGUAGE;
         // The media type is that of each part where there are several.
-        if matches && !is_without && rule.name != header::CONTENT_TYPE {
+        if rule.is_for(paths) && !is_without && rule.name != header::CONTENT_TYPE {
             rule.write(headers);
         }
     }

@@ -4,7 +4,6 @@
 use super::coding::{AcceptedCodings, Codings, ContentCoding};
 use super::compress::Compressed;
 use super::open::OpenedFile;
-use super::rules;
 use super::served::ServedFolder;
 use super::validators::Traits;
 use http::Request;
@@ -64,10 +63,7 @@ impl ServedFolder {
 
     /// Returns true if the operator's Cache-Control has `no-transform` (RFC 9111 section 5.2.2.6).
     fn forbids_transforming(&self, file: &Path) -> bool {
-        let rules = &self.options.headers;
-        let value = (!rules.is_empty())
-            .then(|| rules::value(rules, &CACHE_CONTROL, &self.paths(file)))
-            .flatten();
+        let value = self.given(&CACHE_CONTROL, file);
         let value = value.as_ref().and_then(|value| value.to_str().ok());
         let mut directives = value.into_iter().flat_map(|value| value.split(','));
         directives.any(|it| it.trim().eq_ignore_ascii_case("no-transform"))

@@ -57,7 +57,7 @@ fn location(authority: &[u8], target: &[u8], port: u16) -> Option<HeaderValue> {
 }
 
 /// An authority without its port.
-fn host(authority: &[u8]) -> &[u8] {
+pub(crate) fn host(authority: &[u8]) -> &[u8] {
     let from = match authority.first() {
         Some(b'[') => authority.iter().position(|byte| *byte == b']'),
         _ => Some(0),

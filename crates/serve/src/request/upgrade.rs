@@ -163,8 +163,6 @@ pub(crate) fn is_handshake<B>(request: &Request<B>) -> bool {
         && has_token(fields, &UPGRADE, WEBSOCKET)
 }
 
-/// Returns true if a request is an extended CONNECT: alone among these it has a path (RFC 8441 section 4). Another
-/// check has found before that it asks for a WebSocket.
 /// Returns whether a request asks for a byte stream in place of content.
 pub(super) fn is_asked_for(request: &Request<RequestBody>) -> bool {
     is_extended_connect(request) || is_upgrade(request)
@@ -174,6 +172,8 @@ fn is_upgrade(request: &Request<RequestBody>) -> bool {
     request.version() < Version::HTTP_2 && request.body().is_upload()
 }
 
+/// Returns true if a request is an extended CONNECT: alone among these it has a path (RFC 8441 section 4). Another
+/// check has found before that it asks for a WebSocket.
 fn is_extended_connect<B>(request: &Request<B>) -> bool {
     request.method() == Method::CONNECT
         && request.version() >= Version::HTTP_2
