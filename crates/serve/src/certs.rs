@@ -10,3 +10,17 @@ mod store;
 pub mod trust;
 
 pub use store::{Leaf, Store, SuppliedChain};
+
+use crate::Error;
+use std::io;
+use std::path::Path;
+
+/// Says what could not be done to a file of the store, or of the system's.
+fn file_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let path = path.into();
+    move |source| Error::CertificateStore {
+        action,
+        path,
+        source,
+    }
+}

@@ -3,6 +3,7 @@
 mod rsa_chain;
 mod supplied_chain;
 
+use super::file_error;
 use super::names::Names;
 use crate::{Error, Identity};
 use aws_lc_rs::digest;
@@ -67,6 +68,19 @@ pub struct Leaf {
 }
 
 impl Leaf {
+    /// A leaf that was there before, in these files.
+    fn of(parsed: &X509Certificate<'_>, certificate: PathBuf, key: PathBuf) -> Self {
+        let digest = digest::digest(&digest::SHA256, parsed.public_key().raw);
+        Self {
+            certificate,
+            key,
+            names: Names::listed(alternatives(parsed)).to_vec(),
+            not_after: parsed.validity().not_after.to_datetime(),
+            spki_sha256: STANDARD.encode(digest),
+            is_new: false,
+        }
+    }
+
     /// The certificate and its key, ready to serve with.
     ///
     /// # Errors
@@ -88,7 +102,7 @@ impl Store {
             .recursive(true)
             .mode(0o700)
             .create(&store.dir)
-            .map_err(store_error("create", &store.dir))?;
+            .map_err(file_error("create", &store.dir))?;
         store.ensure_authority()?;
         Ok(store)
     }
@@ -174,8 +188,7 @@ impl Store {
         let path = self.authority();
         let pem = read(&path)?;
         let der = certificate(&path, &pem)?;
-        let (_, authority) =
-            X509Certificate::from_der(&der).map_err(|error| damaged(&path, &error))?;
+        let authority = parse(&path, &der)?;
         if authority.validity().not_after.to_datetime() < params.not_after {
             return Err(Error::AuthorityExpired { certificate: path });
         }
@@ -189,19 +202,10 @@ impl Store {
         let (path, key) = (self.dir.join(LEAF), self.dir.join(LEAF_KEY));
         Identity::from_pem_files(&path, &key)?;
         let der = certificate(&path, &read(&path)?)?;
-        let (_, parsed) =
-            X509Certificate::from_der(&der).map_err(|error| damaged(&path, &error))?;
+        let parsed = parse(&path, &der)?;
         self.verify(&parsed, &path)?;
         let names = Names::listed(alternatives(&parsed));
-        let leaf = Leaf {
-            names: names.to_vec(),
-            not_after: parsed.validity().not_after.to_datetime(),
-            spki_sha256: STANDARD.encode(digest::digest(&digest::SHA256, parsed.public_key().raw)),
-            certificate: path,
-            key,
-            is_new: false,
-        };
-        Ok((leaf, names))
+        Ok((Leaf::of(&parsed, path, key), names))
     }
 
     /// Checks that the authority of this directory has signed the leaf; a former authority's leaf is
@@ -209,8 +213,7 @@ impl Store {
     fn verify(&self, leaf: &X509Certificate<'_>, path: &Path) -> Result<(), Error> {
         let authority = self.authority();
         let der = certificate(&authority, &read(&authority)?)?;
-        let (_, parsed) =
-            X509Certificate::from_der(&der).map_err(|error| damaged(&authority, &error))?;
+        let parsed = parse(&authority, &der)?;
         leaf.verify_signature(Some(parsed.public_key()))
             .map_err(|error| damaged(path, &error))
     }
@@ -280,6 +283,13 @@ fn certificate(path: &Path, pem: &str) -> Result<CertificateDer<'static>, Error>
     CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|error| damaged(path, &error))
 }
 
+fn parse<'a>(path: &Path, der: &'a [u8]) -> Result<X509Certificate<'a>, Error> {
+    let parsed = X509Certificate::from_der(der);
+    parsed
+        .map(|(_, certificate)| certificate)
+        .map_err(|error| damaged(path, &error))
+}
+
 fn damaged(path: &Path, reason: &dyn std::fmt::Display) -> Error {
     Error::CertificateDamaged {
         path: path.into(),
@@ -288,7 +298,7 @@ fn damaged(path: &Path, reason: &dyn std::fmt::Display) -> Error {
 }
 
 fn read(path: &Path) -> Result<String, Error> {
-    fs::read_to_string(path).map_err(store_error("read", path))
+    fs::read_to_string(path).map_err(file_error("read", path))
 }
 
 /// Writes a file that nobody but the owner reads, whole or not at all. Leaves a file that is there
@@ -298,7 +308,7 @@ fn write_once(path: &Path, text: &str) -> Result<(), Error> {
         Err(failed) if failed.error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         result => result
             .map(drop)
-            .map_err(|failed| store_error("write", path)(failed.error)),
+            .map_err(|failed| file_error("write", path)(failed.error)),
     }
 }
 
@@ -307,7 +317,7 @@ fn replace(path: &Path, text: &str) -> Result<(), Error> {
     let written = beside(path, text)?.persist(path);
     written
         .map(drop)
-        .map_err(|failed| store_error("write", path)(failed.error))
+        .map_err(|failed| file_error("write", path)(failed.error))
 }
 
 fn beside(path: &Path, text: &str) -> Result<tempfile::NamedTempFile, Error> {
@@ -319,16 +329,7 @@ fn beside(path: &Path, text: &str) -> Result<tempfile::NamedTempFile, Error> {
         file.as_file().sync_all()?;
         Ok(file)
     };
-    write().map_err(store_error("write", path))
-}
-
-fn store_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-    let path = path.into();
-    move |source| Error::CertificateStore {
-        action,
-        path,
-        source,
-    }
+    write().map_err(file_error("write", path))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Making clients believe the local authority.
 
+use super::file_error;
 use crate::Error;
 use std::fs;
 use std::io;
@@ -76,8 +77,8 @@ fn system() -> Result<SystemStore, Error> {
 impl SystemStore {
     fn install(&self, authority: &Path) -> Result<(), Error> {
         let target = self.anchors.join(self.file);
-        let text = fs::read(authority).map_err(error("read", authority))?;
-        fs::write(&target, text).map_err(error("write", &target))?;
+        let text = fs::read(authority).map_err(file_error("read", authority))?;
+        fs::write(&target, text).map_err(file_error("write", &target))?;
         self.rebuild()
     }
 
@@ -85,7 +86,7 @@ impl SystemStore {
         let target = self.anchors.join(self.file);
         match fs::remove_file(&target) {
             Err(missing) if missing.kind() == io::ErrorKind::NotFound => return Ok(()),
-            removed => removed.map_err(error("remove", &target))?,
+            removed => removed.map_err(file_error("remove", &target))?,
         }
         self.rebuild()
     }
@@ -111,15 +112,6 @@ impl SystemStore {
 /// A path as a word of a shell.
 pub(crate) fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
-}
-
-fn error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-    let path = path.to_owned();
-    move |source| Error::CertificateStore {
-        action,
-        path,
-        source,
-    }
 }
 
 #[cfg(test)]

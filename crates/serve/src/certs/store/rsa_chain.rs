@@ -1,18 +1,14 @@
 //! A chain as large authorities have it, for measuring: leaf, intermediate and root with RSA keys, the
 //! root sent along, some 4 KB. What QUIC may send before it knows the client's address is less.
 
-use super::{LEAF_LIFE, Leaf, Store, alternatives, damaged, replace, set_validity};
+use super::{LEAF_LIFE, Leaf, Store, parse, replace, set_validity};
 use crate::Error;
 use crate::certs::names::Names;
-use aws_lc_rs::digest;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
     PKCS_RSA_SHA256, RsaKeySize,
 };
 use std::path::PathBuf;
-use x509_parser::prelude::{FromDer, X509Certificate};
 
 const ROOT: &str = "rsa-ca.pem";
 const CHAIN: &str = "rsa-chain.pem";
@@ -57,15 +53,10 @@ impl Store {
         let chain = [leaf.pem(), middle.pem(), root.pem()].concat();
         replace(&path, &chain)?;
         replace(&self.rsa_root(), &root.pem())?;
-        let (_, parsed) =
-            X509Certificate::from_der(leaf.der()).map_err(|error| damaged(&path, &error))?;
+        let parsed = parse(&path, leaf.der())?;
         Ok(Leaf {
-            names: Names::listed(alternatives(&parsed)).to_vec(),
-            not_after: parsed.validity().not_after.to_datetime(),
-            spki_sha256: STANDARD.encode(digest::digest(&digest::SHA256, parsed.public_key().raw)),
-            certificate: path,
-            key: key_path,
             is_new: true,
+            ..Leaf::of(&parsed, path, key_path)
         })
     }
 }
@@ -90,6 +81,7 @@ mod tests {
     use super::*;
     use rustls::pki_types::CertificateDer;
     use rustls::pki_types::pem::PemObject;
+    use x509_parser::prelude::{FromDer, X509Certificate};
 
     #[test]
     fn a_chain_has_three_certificates_of_four_kilobytes_that_sign_each_other() {

@@ -1,10 +1,8 @@
 //! A chain of somebody else's with its key in one PEM file, for measuring: clients are had to trust its last
 //! certificate, whoever signed that.
 
-use super::{Leaf, Store, alternatives, damaged, replace};
-use crate::certs::names::Names;
+use super::{Leaf, Store, parse, replace};
 use crate::{Error, Identity, IdentityWarning, tls};
-use aws_lc_rs::digest;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rustls::RootCertStore;
@@ -15,7 +13,6 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
-use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// Letters of base64 in a line of PEM (RFC 7468 section 2).
 const LINE: usize = 64;
@@ -49,14 +46,12 @@ impl SuppliedChain {
         }
         let chain = identity.certified(now).cert.clone();
         let (first, last) = (&chain[0], chain[chain.len() - 1].clone());
-        let (_, parsed) =
-            X509Certificate::from_der(first).map_err(|error| damaged(path, &error))?;
-        let names = Names::listed(alternatives(&parsed)).to_vec();
+        let leaf = Leaf::of(&parse(path, first)?, path.into(), path.into());
         let untrusted = |reason| Error::UntrustedChain {
             path: path.into(),
             reason,
         };
-        let host = host(&names)
+        let host = host(&leaf.names)
             .ok_or_else(|| untrusted("its first certificate is for no host name".into()))?;
         verify(&chain, &host).map_err(|error| {
             untrusted(format!(
@@ -64,15 +59,7 @@ impl SuppliedChain {
             ))
         })?;
         Ok(Self {
-            leaf: Leaf {
-                certificate: path.into(),
-                key: path.into(),
-                names,
-                not_after: parsed.validity().not_after.to_datetime(),
-                spki_sha256: STANDARD
-                    .encode(digest::digest(&digest::SHA256, parsed.public_key().raw)),
-                is_new: false,
-            },
+            leaf,
             host,
             root: last,
         })
