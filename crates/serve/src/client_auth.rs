@@ -10,12 +10,12 @@ mod verifier;
 pub(crate) use names::AskedNames;
 pub(crate) use verifier::{Verifier, begin_handshake, note};
 
-use crate::{Error, tls};
+use crate::{BoxError, Error, identity, tls};
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, UnixTime};
-use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{ClientCertVerifierBuilder, WebPkiClientVerifier};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -66,15 +66,11 @@ impl ClientAuth {
     /// [`Error::ReadPem`]: the file can't be read. [`Error::ClientRoot`]: it isn't PEM, or contains no certificate
     /// that can be a root.
     pub fn from_pem_file(roots: &Path) -> Result<Self, Error> {
-        let path = || roots.to_path_buf();
         let no_root = |source| Error::ClientRoot {
-            path: path(),
+            path: roots.into(),
             source,
         };
-        let text = std::fs::read(roots).map_err(|source| Error::ReadPem {
-            path: path(),
-            source,
-        })?;
+        let (text, _) = identity::read(roots)?;
         let mut store = RootCertStore::empty();
         for root in CertificateDer::pem_slice_iter(&text) {
             let root = root.map_err(|source| no_root(source.into()))?;
@@ -83,9 +79,9 @@ impl ClientAuth {
         if store.is_empty() {
             return Err(no_root("it has no certificate".into()));
         }
-        let (roots, provider) = (Arc::new(store), Arc::new(tls::provider()));
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::clone(&roots), provider);
-        let verifier = verifier.build().map_err(|source| no_root(source.into()))?;
+        let roots = Arc::new(store);
+        let verifier = trusting(&roots).build();
+        let verifier = verifier.map_err(|source| no_root(source.into()))?;
         Ok(Self(Arc::new(Demand {
             roots,
             verifier,
@@ -104,33 +100,30 @@ impl ClientAuth {
         if files.is_empty() {
             return Ok(self);
         }
-        let (roots, provider) = (Arc::clone(&self.0.roots), Arc::new(tls::provider()));
-        let mut verifier =
-            WebPkiClientVerifier::builder_with_provider(Arc::clone(&roots), provider);
+        let roots = &self.0.roots;
+        let mut verifier = trusting(roots);
         for file in files {
             let lists = revocation_lists(file)?;
-            check_lists(file, &roots, &lists)?;
+            // Alone first: it is this file that holds a list which can't be understood.
+            let alone = trusting(roots).with_crls(lists.iter().cloned()).build();
+            alone.map_err(|source| not_understood(file, source))?;
             verifier = verifier.with_crls(lists);
         }
         let verifier = verifier.enforce_revocation_expiration().build();
-        let verifier = verifier.map_err(|source| Error::Revocation {
-            path: files[0].clone(),
-            source: source.into(),
-        })?;
-        Ok(Self(Arc::new(Demand {
-            roots,
-            verifier,
-            is_required: self.0.is_required,
-        })))
+        let verifier = verifier.map_err(|source| not_understood(&files[0], source))?;
+        Ok(self.with(|demand| demand.verifier = verifier))
     }
 
     /// Answers clients without a certificate as well.
     #[must_use]
     pub fn optional(self) -> Self {
-        let demand = Demand {
-            is_required: false,
-            ..(*self.0).clone()
-        };
+        self.with(|demand| demand.is_required = false)
+    }
+
+    fn with(self, change: impl FnOnce(&mut Demand)) -> Self {
+        // Every change makes another demand, by which names tell what to ask for.
+        let mut demand = (*self.0).clone();
+        change(&mut demand);
         Self(Arc::new(demand))
     }
 
@@ -241,49 +234,35 @@ impl fmt::Display for ClientCertificate {
 
 /// The lists of a file: PEM, or one as it is.
 fn revocation_lists(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, Error> {
-    let of_path = || path.to_path_buf();
-    let none = |source| Error::Revocation {
-        path: of_path(),
-        source,
-    };
-    let content = std::fs::read(path).map_err(|source| Error::ReadPem {
-        path: of_path(),
-        source,
-    })?;
+    let (content, _) = identity::read(path)?;
     if !content.windows(BEGIN.len()).any(|it| it == BEGIN) {
         return Ok(vec![content.into()]);
     }
     let lists = CertificateRevocationListDer::pem_slice_iter(&content);
     let lists: Result<Vec<_>, _> = lists.collect();
-    let lists = lists.map_err(|source| none(source.into()))?;
+    let lists = lists.map_err(|source| not_understood(path, source))?;
     match lists.is_empty() {
-        true => Err(none("it is PEM without a list".into())),
+        true => Err(not_understood(path, "it is PEM without a list")),
         false => Ok(lists),
     }
 }
 
-/// Finds out which file holds a list that can't be understood.
-fn check_lists(
-    path: &Path,
-    roots: &Arc<RootCertStore>,
-    lists: &[CertificateRevocationListDer<'static>],
-) -> Result<(), Error> {
-    let provider = Arc::new(tls::provider());
-    let alone = WebPkiClientVerifier::builder_with_provider(Arc::clone(roots), provider);
-    let built = alone.with_crls(lists.iter().cloned()).build();
-    built.map(drop).map_err(|source| Error::Revocation {
-        path: path.to_path_buf(),
+fn not_understood(path: &Path, source: impl Into<BoxError>) -> Error {
+    Error::Revocation {
+        path: path.into(),
         source: source.into(),
-    })
+    }
+}
+
+/// Returns the builder of a verifier of certificates that these roots have signed.
+fn trusting(roots: &Arc<RootCertStore>) -> ClientCertVerifierBuilder {
+    let provider = Arc::new(tls::provider());
+    WebPkiClientVerifier::builder_with_provider(Arc::clone(roots), provider)
 }
 
 /// The first [`MAX_SUBJECT`] bytes, without a character that is cut in two.
 fn bounded(mut text: String) -> Box<str> {
-    let mut end = text.len().min(MAX_SUBJECT);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.truncate(end);
+    text.truncate(text.floor_char_boundary(MAX_SUBJECT));
     text.into()
 }
 

@@ -198,8 +198,8 @@ fn parse_key(name: &Path, text: &[u8]) -> Result<PrivateKeyDer<'static>, Error> 
     })
 }
 
-/// The content, and the metadata of the very file that it is from.
-fn read(path: &Path) -> Result<(Vec<u8>, Metadata), Error> {
+/// Returns a file's content, and the metadata of the very file that it is from.
+pub(crate) fn read(path: &Path) -> Result<(Vec<u8>, Metadata), Error> {
     let read = || {
         let (mut file, mut content) = (File::open(path)?, Vec::new());
         file.read_to_end(&mut content)?;

@@ -77,11 +77,7 @@ fn bounded(bytes: &[u8]) -> Box<str> {
     const LONGEST: usize = 4;
     let bytes = &bytes[..bytes.len().min(MAX_FIELD + LONGEST)];
     let text = String::from_utf8_lossy(bytes);
-    let mut end = text.len().min(MAX_FIELD);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text[..end].into()
+    text[..text.floor_char_boundary(MAX_FIELD)].into()
 }
 
 /// The values of a line.
