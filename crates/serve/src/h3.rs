@@ -33,6 +33,7 @@ use crate::random::random;
 use crate::setup::{Setup, WorkerMemory};
 use crate::stop::StopSignal;
 use crate::takeover::Secrets;
+use crate::worker::ticks;
 use altway_http3::{self as http3, Code, ConnectionHandle, Datagram};
 use altway_socket::{SendOutcome, Timer};
 use futures_util::future::try_join_all;
@@ -47,7 +48,7 @@ use std::time::{Duration, Instant, SystemTime};
 use steering::{DatagramRouter, Forwarded};
 use surplus::SurplusSocket;
 use tokio::task::yield_now;
-use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{Interval, sleep, timeout};
 use udp::Udp;
 
 /// Bytes that a connection may have sent and not had acknowledged: 4 MiB, where Linux's TCP stops
@@ -193,7 +194,9 @@ impl<'a> Driver<'a> {
     }
 
     async fn serve(mut self, mut stop: StopSignal) -> io::Result<()> {
-        let mut sweep = sweep(self.setup.limits.least_progress().0);
+        // Often enough to find responses that don't move soon after the limit.
+        let limit = self.setup.limits.least_progress().0;
+        let mut sweep = ticks((limit / 4).max(Duration::from_millis(1)));
         let mut accept_permit = stop.accept_permit();
         self.take_in(accept_permit.is_open());
         loop {
@@ -400,11 +403,4 @@ async fn next_of(router: &mut Option<&mut DatagramRouter>) -> Forwarded {
         Some(router) => router.next().await,
         None => pending().await,
     }
-}
-
-/// Looks for responses that don't move often enough to find them soon after `limit`.
-fn sweep(limit: Duration) -> Interval {
-    let mut sweep = interval((limit / 4).max(Duration::from_millis(1)));
-    sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    sweep
 }

@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Interval, MissedTickBehavior, interval};
 
 /// Interval at which files are looked for that nobody asks for any more, and at memory that nobody uses.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
@@ -109,8 +109,7 @@ impl<'a> Worker<'a> {
 
 /// Closes files that nobody asks for any more, and those of a folder that another has taken the place of.
 async fn sweep(files: Rc<RefCell<FileCache>>, service: Arc<Service>) {
-    let mut interval = interval(SWEEP_INTERVAL);
-    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut interval = ticks(SWEEP_INTERVAL);
     loop {
         interval.tick().await;
         let now = Instant::now();
@@ -123,8 +122,7 @@ async fn sweep(files: Rc<RefCell<FileCache>>, service: Arc<Service>) {
 /// Collects the heap once the worker holds much less than it did.
 async fn collect_when_quiet(collect: fn(), clients: Clients, counters: Arc<WorkerCounters>) {
     let mut heap = HeapUse::default();
-    let mut interval = interval(SWEEP_INTERVAL);
-    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut interval = ticks(SWEEP_INTERVAL);
     loop {
         interval.tick().await;
         let held = clients.bytes().saturating_add(counters.quic_pool_bytes());
@@ -136,8 +134,7 @@ async fn collect_when_quiet(collect: fn(), clients: Clients, counters: Arc<Worke
 
 /// Shows that the worker's event loop turns.
 async fn beat(every: Duration, counters: Arc<WorkerCounters>) {
-    let mut interval = interval(every);
-    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut interval = ticks(every);
     loop {
         interval.tick().await;
         counters.beat();
@@ -148,8 +145,7 @@ async fn beat(every: Duration, counters: Arc<WorkerCounters>) {
 async fn logging<T>(service: &Service, serving: impl Future<Output = T>) -> T {
     let mut serving = pin!(serving);
     let log = service.log.as_ref();
-    let mut flush = interval(log.map_or(REPORT_INTERVAL, |_| FLUSH_INTERVAL));
-    flush.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut flush = ticks(log.map_or(REPORT_INTERVAL, |_| FLUSH_INTERVAL));
     let served = loop {
         tokio::select! {
             biased;
@@ -162,4 +158,11 @@ async fn logging<T>(service: &Service, serving: impl Future<Output = T>) -> T {
     };
     log.inspect(|log| log.flush());
     served
+}
+
+/// Ticks that come this long after each other at least, also where one was late.
+pub(crate) fn ticks(every: Duration) -> Interval {
+    let mut interval = interval(every);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
 }
