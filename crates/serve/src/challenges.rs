@@ -3,6 +3,7 @@
 //! Whoever orders certificates puts answers here and takes them away; the server gives them to whoever asks, over
 //! clear text and in TLS handshakes, on all its threads. What is put here can be seen by everybody.
 
+use crate::locks::{read, write};
 use crate::reload::InUse;
 use crate::request::body::Body;
 use crate::request::check::RequestHead;
@@ -14,7 +15,7 @@ use rustls::InconsistentKeys;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::{CertifiedKey, SigningKey};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// The path at which authorities look for an answer (RFC 8555 section 8.3).
@@ -115,7 +116,7 @@ impl Challenges {
         if !matches!(head.method(), b"GET" | b"HEAD") {
             return None;
         }
-        let answers = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let answers = read(&self.0);
         let authorization = answers.http.get(token)?.clone();
         let mut response = Response::new(Body::bytes(authorization));
         response.headers_mut().insert(header::CONTENT_TYPE, TYPE);
@@ -132,13 +133,12 @@ impl Challenges {
 
     fn certified(&self, hello: &ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let name = hello.server_name()?.to_ascii_lowercase();
-        let answers = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let answers = read(&self.0);
         answers.tls.get(name.as_str()).cloned()
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Answers) -> T) -> T {
-        // A panic in another thread can't leave a change of a map half done.
-        change(&mut self.0.write().unwrap_or_else(PoisonError::into_inner))
+        change(&mut write(&self.0))
     }
 }
 

@@ -5,10 +5,11 @@
 
 use crate::PrefixLengths;
 use crate::client_prefix::ClientPrefix;
+use crate::locks::lock;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// Interval at which sums are reported.
@@ -129,7 +130,7 @@ impl Incidents {
     /// Counts one.
     pub(crate) fn record(&self, client: IpAddr, incident: Incident) {
         let key = (ClientPrefix::of(client, self.lengths), incident);
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = lock(&self.counts);
         *counts.totals.entry(incident).or_default() += 1;
         let has_room = counts.by_client.len() < MAX_ENTRIES;
         if let Some(count) = counts.by_client.get_mut(&key) {
@@ -143,7 +144,7 @@ impl Incidents {
 
     /// Returns the incidents counted since the server began, by kind.
     pub(crate) fn totals(&self) -> Vec<(&'static str, u64)> {
-        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = lock(&self.counts);
         let totals = counts.totals.iter();
         totals
             .map(|(incident, count)| (incident.name(), *count))
@@ -152,7 +153,7 @@ impl Incidents {
 
     /// Logs what was counted, once a minute however often and by however many threads it is called.
     pub(crate) fn report_when_due(&self, now: Instant) {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = lock(&self.counts);
         if now.saturating_duration_since(counts.since) < INTERVAL {
             return;
         }
@@ -162,7 +163,7 @@ impl Incidents {
 
     /// Logs what was counted and not told yet: at the end of the server.
     pub(crate) fn report(&self) {
-        log(self.counts.lock().unwrap_or_else(PoisonError::into_inner));
+        log(lock(&self.counts));
     }
 }
 

@@ -178,6 +178,7 @@ mod key_log;
 mod limits;
 mod listen;
 mod listener;
+mod locks;
 mod log_file;
 mod log_writer;
 mod metrics;

@@ -5,6 +5,7 @@
 //! waits; lines for which there is no room in the meantime are dropped and counted, and the count is
 //! written as a line of its own as soon as the log takes lines again.
 
+use crate::locks::lock;
 use crate::request::log::LogFormat;
 use std::fmt;
 use std::io::{self, Write};
@@ -184,7 +185,7 @@ impl Drop for Handle {
 
 impl Queue {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// The thread: writes what comes until the last handle is dropped.

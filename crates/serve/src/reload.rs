@@ -1,12 +1,13 @@
 //! Replacement of certificates, site and names while a server runs.
 
+use crate::locks::{read, write};
 use crate::request::content::{Content, Current};
 use crate::request::service::Service;
 use crate::ticket_keys::{self, TicketKeys};
 use crate::{Certificates, Error, HostPolicy, Site};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 use std::time::SystemTime;
 
 /// Replaces the certificates and the site of a server. It can be used from any thread, before, while and after the
@@ -133,12 +134,11 @@ impl InUse {
 
     /// Calls `look` with the certificates, and returns what it returns.
     pub(crate) fn with<T>(&self, look: impl FnOnce(&Certificates) -> T) -> T {
-        look(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+        look(&read(&self.0))
     }
 
     fn replace(&self, certificates: Certificates) {
-        // A panic in another thread can't leave an assignment half done.
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = certificates;
+        *write(&self.0) = certificates;
     }
 }
 

@@ -1,7 +1,8 @@
 //! Counts how often workers were started again after a panic: seldom is a defect, often is the end.
 
+use crate::locks::lock;
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// Restarts of all workers in the time of [`WINDOW`]. One more panic ends the server.
@@ -25,7 +26,7 @@ struct Counts {
 impl Restarts {
     /// Counts a restart, and returns how many there were; `None` if it would be one too many.
     pub(crate) fn admit(&self, now: Instant) -> Option<u64> {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = lock(&self.0);
         let counts_still = |then: &Instant| now.saturating_duration_since(*then) < WINDOW;
         counts.recent.retain(counts_still);
         if counts.recent.len() >= MAX_RESTARTS {

@@ -5,11 +5,12 @@
 //! session that is gone. All workers share them, so that this holds whichever worker the copy comes
 //! to. They live in memory alone, so nothing from before a restart is early data after it.
 
+use crate::locks::lock;
 use lru::LruCache;
 use rustls::server::StoresServerSessions;
 use std::fmt;
 use std::num::NonZeroUsize;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 /// Sessions that are kept, of some 300 bytes each: 10 MB. A handshake makes one. Beyond, the oldest
 /// are forgotten, and their clients make a full handshake.
@@ -24,8 +25,7 @@ impl Sessions {
     }
 
     fn sessions(&self) -> MutexGuard<'_, LruCache<Vec<u8>, Vec<u8>>> {
-        // A panic in another thread can't leave a call of the cache half done.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -1,6 +1,7 @@
 //! A limit to how often one kind of line is logged: what a peer can cause must not fill a disk.
 
-use std::sync::{Mutex, PoisonError};
+use crate::locks::lock;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// Time in which a kind of line is logged once at most.
@@ -26,7 +27,7 @@ impl Throttle {
 
     /// Returns the number of lines suppressed since the last one, if one may be logged now.
     pub(crate) fn admit(&self, now: Instant) -> Option<u64> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.0);
         let age = |logged| now.saturating_duration_since(logged);
         if state.logged.is_some_and(|logged| age(logged) < INTERVAL) {
             state.suppressed += 1;

@@ -10,6 +10,7 @@ mod rotating;
 pub(crate) use rotating::Rotating;
 
 use crate::Error;
+use crate::locks::{read, write};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
 use rustls::server::ProducesTickets;
@@ -17,7 +18,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
 /// Bytes of a file that are read as a key at most.
 const MAX_BYTES: u64 = 1 << 10;
@@ -166,15 +167,11 @@ impl InUse {
     }
 
     pub(crate) fn replace(&self, keys: TicketKeys) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = keys;
+        *write(&self.0) = keys;
     }
 
     fn get(&self) -> TicketKeys {
-        // An assignment is never left half done by a panic.
-        self.0
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        read(&self.0).clone()
     }
 }
 

@@ -1,10 +1,11 @@
 //! Interim responses: fields that a handler has its client see before the response, with 103 (Early Hints, RFC 8297)
 //! or another status that the client has asked for.
 
+use crate::locks::lock;
 use http::{HeaderMap, StatusCode, Version};
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Waker};
 
 /// Interim responses that one request may have.
@@ -189,11 +190,6 @@ thread_local! {
 /// An empty queue: most requests send no hints, and each has one.
 fn spare() -> Arc<Mutex<Queue>> {
     SPARE.with_borrow_mut(Vec::pop).unwrap_or_default()
-}
-
-fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
-    // A panic between two of its lines leaves nothing half done.
-    queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Work on files that takes more than a moment: listing a large folder, compressing. It is done on a thread
 //! of its own, so that no connection's thread stalls for it.
 
+use crate::locks::lock;
 use crate::request::panic_guard::catch_panic;
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use tokio::sync::oneshot;
 
@@ -45,7 +46,7 @@ impl Background {
     /// # Errors
     /// As [`run`](Self::run).
     pub(super) fn add(&self, work: impl FnOnce() + Send + 'static) -> Result<(), Busy> {
-        let mut sender = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sender = lock(&self.0);
         let sender = match &mut *sender {
             Some(sender) => sender,
             none => none.insert(start()?),

@@ -9,6 +9,7 @@ use super::coding::{Codings, ContentCoding};
 use super::memory::{SharedBuffer, SharedMemory};
 use super::open::OpenedFile;
 use super::shared::{OpenFile, Version};
+use crate::locks::lock;
 use crate::request::panic_guard::catch_panic;
 use bytes::{Bytes, BytesMut};
 use flate2::Compression;
@@ -18,7 +19,7 @@ use lru::LruCache;
 use std::fmt;
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot;
 
 /// Bytes of compressed forms that are kept, those included that responses still hold.
@@ -93,7 +94,7 @@ impl Compressed {
 
     /// The form of a file, if it is kept; the outer `None`: it is not.
     pub(super) fn kept(&self, version: Version, coding: ContentCoding) -> Option<Option<Bytes>> {
-        match self.lock().get(&(version, coding))? {
+        match lock(&self.forms).get(&(version, coding))? {
             Form::Ready(form) => Some(Some(form.bytes())),
             Form::Useless => Some(None),
             Form::Awaited(_) => None,
@@ -109,7 +110,7 @@ impl Compressed {
     ) -> FormLookup {
         let key = (file.version(), coding);
         let (sender, receiver) = oneshot::channel();
-        let mut forms = self.lock();
+        let mut forms = lock(&self.forms);
         match forms.get_mut(&key) {
             Some(Form::Ready(form)) => return FormLookup::Now(Some(form.bytes())),
             Some(Form::Useless) => return FormLookup::Now(None),
@@ -140,7 +141,7 @@ impl Compressed {
     fn make_by(&self, key: Key, compress: impl FnOnce() -> io::Result<Option<BytesMut>>) {
         // The hook has reported a panic. The same file would bring it about again.
         let form = catch_panic(compress).unwrap_or(Ok(None));
-        let mut forms = self.lock();
+        let mut forms = lock(&self.forms);
         let waiting = match forms.pop(&key) {
             Some(Form::Awaited(waiting)) => waiting,
             _ => Vec::new(),
@@ -178,10 +179,6 @@ impl Compressed {
             forms.pop(&oldest);
         }
         Some(SharedBuffer::new(self.memory.count(form)))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, LruCache<Key, Form>> {
-        self.forms.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -4,11 +4,12 @@
 use super::Files;
 use super::open::Root;
 use crate::Error;
+use crate::locks::{read, write};
 use crate::throttle::Throttle;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
 /// Time for which a change of the folder may go unseen.
@@ -102,8 +103,7 @@ impl WatchedFolder {
     }
 
     fn current(&self) -> Arc<Root> {
-        let current = self.current.read();
-        Arc::clone(&current.unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&read(&self.current))
     }
 
     /// Looks for a change, if nobody has for a second.
@@ -143,7 +143,7 @@ impl WatchedFolder {
                 return;
             }
         };
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = write(&self.current);
         // Another worker may have seen it, too.
         if !current.is_same_folder(&root) {
             *current = Arc::new(root);

@@ -1,13 +1,14 @@
 //! Open files that all who read the same version of a file share, so that the number of descriptors
 //! follows the number of files and not that of responses.
 
+use crate::locks::lock;
 use bytes::{Bytes, BytesMut};
 use rustc_hash::FxHashMap;
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::SystemTime;
 
 /// Entries of files that are closed again are cleared away when there are so many more than of open ones.
@@ -109,7 +110,7 @@ impl OpenFiles {
     /// The open file of the version that `file` is: another's, if there is one; then `file` is closed.
     pub(crate) fn share(&self, file: File, metadata: &Metadata) -> Arc<OpenFile> {
         let opened = OpenFile::new(file, metadata);
-        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = lock(&self.0);
         if let Some(shared) = open.get(&opened.version).and_then(Weak::upgrade) {
             return shared;
         }

@@ -7,6 +7,7 @@ use super::{
     ArrivalMetrics, LatestVisit, Metrics, OFFERS, OfferMetrics, PageMetrics, ProtocolMetrics,
     QUIC_HANDSHAKE_RESULTS, SiteMetrics,
 };
+use crate::locks::lock;
 use crate::request::log::Protocol;
 use crate::selection::HostIndex;
 use crate::selection::observer::FinishedPage;
@@ -14,7 +15,7 @@ use altway_http3::{EndpointStatistics, HandshakeCounts};
 use altway_select::{Decision, Offer, Reason, Transport};
 use http::StatusCode;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 /// The counters of all workers that there are and were.
@@ -136,7 +137,7 @@ impl Gauge {
 impl ServerCounters {
     /// ServerCounters for a worker that begins.
     pub(crate) fn worker(&self) -> Arc<WorkerCounters> {
-        let mut workers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut workers = lock(&self.0);
         let Workers { running, former } = &mut *workers;
         running.retain(|worker| {
             let is_over = Arc::strong_count(worker) == 1;
@@ -152,7 +153,7 @@ impl ServerCounters {
 
     /// The heartbeats of the workers that run.
     pub(crate) fn beats(&self) -> Vec<u64> {
-        let workers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let workers = lock(&self.0);
         let running = workers.running.iter();
         // One that nobody else holds has ended.
         let running = running.filter(|it| Arc::strong_count(it) > 1);
@@ -160,7 +161,7 @@ impl ServerCounters {
     }
 
     pub(crate) fn sum(&self) -> Metrics {
-        let workers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let workers = lock(&self.0);
         let sum = WorkerCounters::default();
         sum.add_all(&workers.former);
         workers

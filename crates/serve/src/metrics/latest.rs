@@ -1,11 +1,12 @@
 //! The latest visits, for who looks at a server: when they began and what was decided, and nothing of whom they were.
 
 use super::{OFFERS, ProtocolMetrics};
+use crate::locks::lock;
 use crate::request::log::Protocol;
 use crate::selection::unix_time;
 use altway_select::{ClientClass, Decision, Reason, UnixTime};
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::SystemTime;
 
 /// Visits that each worker remembers, and that are told in all.
@@ -64,7 +65,7 @@ impl Default for LatestVisits {
 
 impl LatestVisits {
     pub(super) fn add(&self, visit: LatestVisit) {
-        let mut visits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut visits = lock(&self.0);
         if visits.len() == MAX_VISITS {
             visits.pop_front();
         }
@@ -72,7 +73,7 @@ impl LatestVisits {
     }
 
     pub(super) fn append_to(&self, all: &mut Vec<LatestVisit>) {
-        let visits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let visits = lock(&self.0);
         all.extend(visits.iter());
     }
 }

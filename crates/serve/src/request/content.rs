@@ -2,6 +2,7 @@
 
 use crate::client_auth::AskedNames;
 use crate::files::{self, Files};
+use crate::locks::lock;
 use crate::request::handler::Handler;
 use crate::selection::HostNames;
 use crate::site::{Dispatch, Kind, Site};
@@ -9,7 +10,7 @@ use crate::{Certificates, Error, files::BadPath};
 use http::StatusCode;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The targets that answer requests, and the choice among them.
 #[derive(Debug)]
@@ -146,7 +147,7 @@ impl Current {
     }
 
     pub(crate) fn get(&self) -> Arc<Snapshot> {
-        Arc::clone(&self.lock())
+        Arc::clone(&lock(&self.snapshot))
     }
 
     /// The snapshot in use where it is another than `former`.
@@ -167,7 +168,7 @@ impl Current {
 
     /// Replaces the names of which clients are asked for certificates.
     pub(crate) fn replace_asked_names(&self, names: Option<Arc<AskedNames>>) {
-        if names.is_some() || self.lock().asked_names.is_some() {
+        if names.is_some() || lock(&self.snapshot).asked_names.is_some() {
             self.replace(|snapshot| snapshot.asked_names = names);
         }
     }
@@ -193,7 +194,7 @@ impl Current {
     }
 
     fn replace(&self, change: impl FnOnce(&mut Snapshot)) {
-        let mut snapshot = self.lock();
+        let mut snapshot = lock(&self.snapshot);
         let number = snapshot.number + 1;
         let mut new = Snapshot {
             number,
@@ -204,10 +205,5 @@ impl Current {
         change(&mut new);
         *snapshot = Arc::new(new);
         self.number.store(number, Ordering::Relaxed);
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Arc<Snapshot>> {
-        // An assignment is never left half done by a panic.
-        self.snapshot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,6 +3,7 @@
 use crate::RequestBody;
 use crate::embed::RequestContext;
 use crate::incidents::ContentTooLong;
+use crate::locks::lock;
 use crate::request::body::{Body, BodyMemory};
 use crate::request::panic_guard::{PanicGuard, PanicGuardBody, catch_panic};
 use http::{Request, Response};
@@ -10,7 +11,7 @@ use std::fmt;
 use std::future::{poll_fn, ready};
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
 use thread_local::ThreadLocal;
 use tower_service::Service;
@@ -109,7 +110,7 @@ pub(crate) struct PerThread<S: Send> {
 impl<S: Clone + Send> PerThread<S> {
     /// A clone of this thread's clone. Panics where the service's `clone` does.
     pub(crate) fn get(&self) -> S {
-        let original = || self.original.lock().unwrap_or_else(PoisonError::into_inner);
+        let original = || lock(&self.original);
         self.clones.get_or(|| original().clone()).clone()
     }
 }

@@ -2,6 +2,7 @@
 //! them, and the response that opens the tunnel.
 
 use crate::RequestBody;
+use crate::locks::lock;
 use crate::request::body::{Body, BodyMemory};
 use crate::request::tunnel::{ConnectionHalf, ServiceHalf, Tunnel, pipe};
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
@@ -10,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -80,7 +81,7 @@ impl Upgrade {
     /// # Errors
     /// [`UpgradeError::Taken`].
     pub fn accept<B: Default>(self) -> Result<(Response<B>, OnUpgrade), UpgradeError> {
-        let offer = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let offer = lock(&self.0).take();
         let offer = offer.ok_or(UpgradeError::Taken)?;
         offer.service_half.accept();
         let mut response = Response::new(B::default());

@@ -4,6 +4,7 @@
 //! thread. What the reader takes is reported back, so that the engine lets the client send as much
 //! more: never is more waiting than the stream's receive window.
 
+use crate::locks::lock;
 use crate::request::content_limit::Allowance;
 use bytes::Bytes;
 use http::HeaderMap;
@@ -13,7 +14,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -385,11 +386,6 @@ impl Shared {
             (self.tell)();
         }
     }
-}
-
-fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
-    // A panic between two of its lines leaves nothing half done.
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn wake(mut shared: MutexGuard<'_, Shared>) {

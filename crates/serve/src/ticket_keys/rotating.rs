@@ -5,10 +5,11 @@
 //! for longer than its life.
 
 use super::{LIFETIME, TicketKey};
+use crate::locks::{read, write};
 use crate::{Error, random};
 use rustls::server::ProducesTickets;
 use std::fmt;
-use std::sync::{PoisonError, RwLock};
+use std::sync::RwLock;
 use std::time::{Duration, Instant};
 
 /// The time for which a key encrypts new tickets. For as long again it decrypts, so that a ticket is good for six to
@@ -78,14 +79,13 @@ impl<C: Fn() -> Instant> Rotating<C> {
     fn with<T>(&self, lend: impl Fn(&Rotation) -> Option<T>) -> Option<T> {
         let now = (self.clock)();
         {
-            let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
+            let keys = read(&self.keys);
             if !keys.is_due(now) {
                 return lend(&keys);
             }
         }
         let fresh = fresh().ok()?;
-        // A rotation is never left half done by a panic.
-        let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
+        let mut keys = write(&self.keys);
         keys.rotate(fresh, now);
         lend(&keys)
     }

@@ -3,11 +3,12 @@
 //! As `FuturesUnordered`, but a future costs no waker of its own: places keep theirs for whichever future is in
 //! them next. So one that comes too late may have a future polled for nothing. What is cancelled is dropped at once.
 
+use crate::locks::lock;
 use rustc_hash::FxHashMap;
 use std::hash::Hash;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// Places that are kept while nothing is waited for, in about 300 bytes each.
@@ -194,8 +195,7 @@ impl<K, F> Drop for Waits<K, F> {
 
 impl Woken {
     fn lock(&self) -> MutexGuard<'_, ToPoll> {
-        // A panic leaves nothing half done.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Moves what was woken to `places`; `task` is woken when there is more.
