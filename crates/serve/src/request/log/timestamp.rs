@@ -1,6 +1,6 @@
 //! The times of lines, made anew once a second.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 use time::OffsetDateTime;
@@ -20,42 +20,25 @@ impl Rfc3339Time {
     /// Years before 1970 and after 9999 are told as these.
     pub(crate) fn of(time: SystemTime) -> Self {
         thread_local! {
-            /// The second that was told last.
-            static LAST: RefCell<(u64, [u8; Rfc3339Time::LEN])> = const { RefCell::new((u64::MAX, [0; Rfc3339Time::LEN])) };
+            static LAST: LastTold<{ Rfc3339Time::LEN }> = const { LastTold::new() };
         }
         let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-        LAST.with_borrow_mut(|(second, text)| {
-            if *second != since.as_secs() {
-                *second = since.as_secs();
-                *text = Self::second(since.as_secs());
-            }
-            let millis = since.subsec_millis();
-            for (place, digit) in [
-                (20, millis / 100),
-                (21, millis / 10 % 10),
-                (22, millis % 10),
-            ] {
-                text[place] = b'0' + u8::try_from(digit).expect("one digit");
-            }
-            Self(*text)
-        })
+        let mut text = LAST.with(|last| last.text(since.as_secs(), Self::second));
+        let millis = since.subsec_millis();
+        for (place, digit) in [
+            (20, millis / 100),
+            (21, millis / 10 % 10),
+            (22, millis % 10),
+        ] {
+            text[place] = b'0' + u8::try_from(digit).expect("one digit");
+        }
+        Self(text)
     }
 
-    fn second(second: u64) -> [u8; Self::LEN] {
-        let at = date_time(second);
-        let (date, time) = (at.date(), at.time());
-        let text = format!(
-            "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.000Z",
-            date.year(),
-            u8::from(date.month()),
-            date.day(),
-            time.hour(),
-            time.minute(),
-            time.second()
-        );
-        text.as_bytes()
-            .try_into()
-            .expect("each part has its number of digits")
+    fn second(at: OffsetDateTime) -> String {
+        let (year, month, day) = (at.year(), u8::from(at.month()), at.day());
+        let (hour, minute, second) = at.to_hms();
+        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.000Z")
     }
 }
 
@@ -68,40 +51,42 @@ impl CombinedLogTime {
     /// Years before 1970 and after 9999 are told as these.
     pub(super) fn of(time: SystemTime) -> Self {
         thread_local! {
-            /// The second that was told last.
-            static LAST: Cell<(u64, [u8; CombinedLogTime::LEN])> = const { Cell::new((u64::MAX, [0; CombinedLogTime::LEN])) };
+            static LAST: LastTold<{ CombinedLogTime::LEN }> = const { LastTold::new() };
         }
-        let second = time
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default()
-            .as_secs();
-        let (last, text) = LAST.get();
-        if last == second {
-            return Self(text);
-        }
-        let text = Self::second(second);
-        LAST.set((second, text));
-        Self(text)
+        let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self(LAST.with(|last| last.text(since.as_secs(), Self::second)))
     }
 
-    fn second(second: u64) -> [u8; Self::LEN] {
+    fn second(at: OffsetDateTime) -> String {
         const MONTHS: [&str; 12] = [
             "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
         ];
-        let at = date_time(second);
-        let (date, time) = (at.date(), at.time());
-        let text = format!(
-            "{:02}/{}/{:04}:{:02}:{:02}:{:02} +0000",
-            date.day(),
-            MONTHS[usize::from(u8::from(date.month())) - 1],
-            date.year(),
-            time.hour(),
-            time.minute(),
-            time.second()
-        );
-        text.as_bytes()
-            .try_into()
-            .expect("each part has its number of digits")
+        let month = MONTHS[usize::from(u8::from(at.month())) - 1];
+        let (day, year) = (at.day(), at.year());
+        let (hour, minute, second) = at.to_hms();
+        format!("{day:02}/{month}/{year:04}:{hour:02}:{minute:02}:{second:02} +0000")
+    }
+}
+
+/// The second that was told last, and its text.
+struct LastTold<const LEN: usize>(Cell<(u64, [u8; LEN])>);
+
+impl<const LEN: usize> LastTold<LEN> {
+    const fn new() -> Self {
+        Self(Cell::new((u64::MAX, [0; LEN])))
+    }
+
+    /// Returns the text of a second of Unix time, which `tell` makes if it is another one than the last.
+    fn text(&self, second: u64, tell: impl FnOnce(OffsetDateTime) -> String) -> [u8; LEN] {
+        let (last, text) = self.0.get();
+        if last == second {
+            return text;
+        }
+        let text = tell(date_time(second));
+        let text = text.as_bytes().try_into();
+        let text = text.expect("each part has its number of digits");
+        self.0.set((second, text));
+        text
     }
 }
 
