@@ -232,10 +232,8 @@ pub(crate) fn encode_request(
         .map_err(|reason| Error::InvalidMessage { reason })?;
     let mut section = encoder.section();
     for (name, value) in fields {
-        if let Some(value) = value {
-            let (name, value) = (name.as_bytes(), value.as_bytes());
-            encoder.field(&mut section, name, value, Indexing::Repeating);
-        }
+        let (name, value) = (name.as_bytes(), value.as_bytes());
+        encoder.field(&mut section, name, value, Indexing::Repeating);
     }
     encode_fields(head.headers(), encoder, &mut section);
     Ok(section)

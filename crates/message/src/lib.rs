@@ -43,7 +43,7 @@ mod target;
 pub use alt_svc::{AltSvc, AltSvcEntry};
 pub use checks::{FieldChecks, check_response, check_trailers, content_length};
 pub use field::FieldKind;
-pub use pseudo::{Cookies, PseudoFields, RequestFields};
+pub use pseudo::{Cookies, PseudoFields};
 pub use refusal::Refusal;
 pub use request::{Framing, Head, Request, Rules, Version};
 pub use scanner::Scanner;

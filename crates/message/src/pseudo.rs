@@ -19,9 +19,6 @@ pub struct PseudoFields<T> {
     pub status: Option<T>,
 }
 
-/// Names and values of a request's pseudo-fields, in the order in which they are sent.
-pub type RequestFields<'a> = [(&'static str, Option<&'a str>); 5];
-
 impl<T> PseudoFields<T> {
     /// The place of the value of a kind; `None`: it is no pseudo-field.
     pub fn place(&mut self, kind: FieldKind) -> Option<&mut Option<T>> {
@@ -55,12 +52,14 @@ impl<T> PseudoFields<T> {
 }
 
 impl<'a> PseudoFields<&'a str> {
-    /// The fields of a request with these parts, of which the authority may have userinfo: that is left out, and so are
+    /// Names and values of the fields of a request with these parts, in the order in which they are sent. Of the parts the authority may have userinfo: that is left out, and so are
     /// scheme and path of a plain CONNECT (RFC 9113 section 8.5, RFC 9114 section 4.4). An empty path is a slash.
     ///
     /// # Errors
     /// The part that is missing or one too many, for people.
-    pub fn to_send(&self) -> Result<RequestFields<'a>, &'static str> {
+    pub fn to_send(
+        &self,
+    ) -> Result<impl Iterator<Item = (&'static str, &'a str)> + Clone + use<'a>, &'static str> {
         let is_connect = self.method == Some("CONNECT");
         if self.protocol.is_some() && !is_connect {
             return Err("a protocol is asked for by CONNECT alone");
@@ -73,13 +72,15 @@ impl<'a> PseudoFields<&'a str> {
             return Err("uri without scheme");
         }
         let path = self.path.or(Some("/")).filter(|_| !is_plain_connect);
-        Ok([
+        let fields = [
             (":method", self.method),
             (":protocol", self.protocol),
             (":scheme", scheme),
             (":authority", authority),
             (":path", path),
-        ])
+        ];
+        let present = |(name, value): (_, Option<_>)| Some((name, value?));
+        Ok(fields.into_iter().filter_map(present))
     }
 }
 

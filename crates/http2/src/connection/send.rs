@@ -1,6 +1,6 @@
 //! Sending for the application: heads, bodies, trailers, resets, and the order of streams.
 
-use altway_message::{PseudoFields, RequestFields};
+use altway_message::PseudoFields;
 use bytes::Bytes;
 use http::uri::{Authority, PathAndQuery};
 use http::{Method, Request};
@@ -81,10 +81,11 @@ impl Turn<'_> {
         end: bool,
     ) -> Result<StreamId, Error> {
         self.stream_expected()?;
-        let line = RequestLine::of(head, protocol)?;
+        let pseudo = pseudo_fields(head, protocol)?;
         let limit = self.connection.peer.max_header_list_size;
         let fields = Fields::from(head.headers());
-        let size = line.size() + fields.list_size();
+        let pseudo_size = |(name, value): (&str, &str)| name.len() + value.len() + FIELD_OVERHEAD;
+        let size = pseudo.clone().map(pseudo_size).sum::<usize>() + fields.list_size();
         if size > limit {
             return Err(Error::HeadTooLarge { size, limit });
         }
@@ -95,7 +96,15 @@ impl Turn<'_> {
         };
         self.connection.last_stream = id;
         self.put_head(id, end, |connection, out| {
-            line.encode(&mut connection.encoder, out);
+            for (name, value) in pseudo {
+                // Paths seldom repeat; they would push out what does.
+                let indexing = match name {
+                    ":path" => Indexing::Without,
+                    _ => Indexing::Incremental,
+                };
+                let (name, value) = (name.as_bytes(), value.as_bytes());
+                connection.encoder.field(name, value, indexing, out);
+            }
             fields.encode(&mut connection.encoder, out);
         });
         let mut stream = self.new_stream(id);
@@ -398,49 +407,20 @@ fn put_continuations(out: &mut Vec<u8>, id: u32, block: &[u8], max: usize) {
     }
 }
 
-/// A request's pseudo-fields.
-struct RequestLine<'a> {
-    fields: RequestFields<'a>,
-}
-
-impl<'a> RequestLine<'a> {
-    fn of(head: &'a Request<()>, protocol: Option<&'a str>) -> Result<Self, Error> {
-        let uri = head.uri();
-        let parts = PseudoFields {
-            method: Some(head.method().as_str()),
-            scheme: uri.scheme_str(),
-            authority: uri.authority().map(Authority::as_str),
-            path: uri.path_and_query().map(PathAndQuery::as_str),
-            protocol,
-            status: None,
-        };
-        let fields = parts
-            .to_send()
-            .map_err(|reason| Error::InvalidMessage { reason })?;
-        Ok(Self { fields })
-    }
-
-    fn present(&self) -> impl Iterator<Item = (&'static str, &'a str)> {
-        self.fields
-            .iter()
-            .filter_map(|(name, value)| value.map(|value| (*name, value)))
-    }
-
-    fn size(&self) -> usize {
-        self.present()
-            .map(|(name, value)| name.len() + value.len() + FIELD_OVERHEAD)
-            .sum()
-    }
-
-    fn encode(&self, encoder: &mut crate::hpack::Encoder, out: &mut Vec<u8>) {
-        for (name, value) in self.present() {
-            // Paths seldom repeat; they would push out what does.
-            let indexing = if name == ":path" {
-                Indexing::Without
-            } else {
-                Indexing::Incremental
-            };
-            encoder.field(name.as_bytes(), value.as_bytes(), indexing, out);
-        }
-    }
+/// Names and values of a request's pseudo-fields.
+fn pseudo_fields<'a>(
+    head: &'a Request<()>,
+    protocol: Option<&'a str>,
+) -> Result<impl Iterator<Item = (&'static str, &'a str)> + Clone, Error> {
+    let uri = head.uri();
+    let parts = PseudoFields {
+        method: Some(head.method().as_str()),
+        scheme: uri.scheme_str(),
+        authority: uri.authority().map(Authority::as_str),
+        path: uri.path_and_query().map(PathAndQuery::as_str),
+        protocol,
+        status: None,
+    };
+    let fields = parts.to_send();
+    fields.map_err(|reason| Error::InvalidMessage { reason })
 }
