@@ -15,6 +15,7 @@ mod heads;
 mod kept;
 mod priorities;
 mod progress;
+mod send;
 mod tables;
 mod unwanted;
 
