@@ -4,7 +4,8 @@
 //! GOAWAY (RFC 9114 section 5.2) once it has had everything for a while, and the connection is closed a while later: a request that
 //! crosses the GOAWAY is refused, and may be sent again elsewhere.
 
-use altway_http3::ConnectionHandle;
+use super::responses::Endpoint;
+use altway_http3::{Code, ConnectionHandle};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -30,7 +31,7 @@ impl IdleClose {
 
 /// What is to be done with a connection.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Step {
+enum Step {
     /// Nothing, as it was in use, or not yet.
     None,
     /// It is sent a GOAWAY.
@@ -61,19 +62,25 @@ impl IdleCloses {
         self.0.front().map(|(due, _)| *due)
     }
 
-    /// The next connection that is due, if it is still the same: it has to [step](Self::step).
-    pub(super) fn next(&mut self, now: Instant) -> Option<ConnectionHandle> {
-        let (_, handle) = self.0.pop_front_if(|(due, _)| *due <= now)?;
-        Some(handle)
+    /// Tells connections to go, or closes them, that have idled for long enough.
+    pub(super) fn close(&mut self, now: Instant, endpoint: &mut Endpoint) {
+        while let Some((_, handle)) = self.0.pop_front_if(|(due, _)| *due <= now) {
+            let Some((http3, quic, connection)) = endpoint.connection(handle) else {
+                continue;
+            };
+            let Some(state) = connection.idle_close() else {
+                continue;
+            };
+            match self.step(handle, state, now) {
+                Step::None => {}
+                Step::GoAway => http3.shutdown(quic),
+                Step::Close => http3.close(quic, Code::H3_NO_ERROR, b""),
+            }
+        }
     }
 
     /// The step of a connection that was due.
-    pub(super) fn step(
-        &mut self,
-        handle: ConnectionHandle,
-        state: &mut IdleClose,
-        now: Instant,
-    ) -> Step {
+    fn step(&mut self, handle: ConnectionHandle, state: &mut IdleClose, now: Instant) -> Step {
         // A handle that went and came again was not queued.
         let was_queued = std::mem::take(&mut state.is_queued);
         let Some(since) = state.since.filter(|_| was_queued) else {

@@ -2,7 +2,7 @@
 //!
 //! [`Requests`] finds out who answers a request, and [`Exchanges`] does what follows, as on the other protocols.
 
-use super::idle_close::{IdleClose, IdleCloses, Step};
+use super::idle_close::{IdleClose, IdleCloses};
 use crate::RequestBody;
 use crate::client_auth::Presented;
 use crate::client_prefix::canonical;
@@ -92,6 +92,11 @@ impl Connection {
         self.open.is_some()
     }
 
+    /// What becomes of the connection if it idles; `None` if it is not open.
+    pub(super) fn idle_close(&mut self) -> Option<&mut IdleClose> {
+        self.open.as_mut().map(|open| &mut open.idle_close)
+    }
+
     /// Returns true if the connection has to make room for others.
     pub(super) fn is_evicted(&self) -> bool {
         self.is_open() && self.admitted.is_evicted()
@@ -140,7 +145,7 @@ impl Responses {
     /// Handles every event that the engine has, and goes on with every exchange that can.
     pub(super) fn answer(&mut self, now: Instant, endpoint: &mut Endpoint) {
         self.now = Now::at(now);
-        self.close_idle(now, endpoint);
+        self.idle_closes.close(now, endpoint);
         while let Some((handle, event)) = endpoint.poll_event() {
             match event {
                 Event::EarlyData => {
@@ -317,8 +322,8 @@ impl Responses {
         end: bool,
         endpoint: &mut Endpoint,
     ) {
-        if let Some(open) = endpoint.state(handle).and_then(|it| it.open.as_mut()) {
-            open.idle_close.on_request();
+        if let Some(state) = endpoint.state(handle).and_then(Connection::idle_close) {
+            state.on_request();
         }
         self.with(handle, endpoint, |exchanges, context| {
             if exchanges.must_take_first() {
@@ -429,32 +434,15 @@ impl Responses {
             observer.is_to_go_back()
         });
         if is_to_go_back == Some(true)
-            && let Some(open) = endpoint.state(handle).and_then(|it| it.open.as_mut())
+            && let Some(state) = endpoint.state(handle).and_then(Connection::idle_close)
         {
-            self.idle_closes.add(handle, &mut open.idle_close, now);
+            self.idle_closes.add(handle, state, now);
         }
     }
 
     /// The time at which a connection may have to be closed because it idles.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         self.idle_closes.due()
-    }
-
-    /// Tells connections to go, or closes them, that have idled for long enough.
-    fn close_idle(&mut self, now: Instant, endpoint: &mut Endpoint) {
-        while let Some(handle) = self.idle_closes.next(now) {
-            let Some((http3, quic, connection)) = endpoint.connection(handle) else {
-                continue;
-            };
-            let Some(open) = connection.open.as_mut() else {
-                continue;
-            };
-            match self.idle_closes.step(handle, &mut open.idle_close, now) {
-                Step::None => {}
-                Step::GoAway => http3.shutdown(quic),
-                Step::Close => http3.close(quic, Code::H3_NO_ERROR, b""),
-            }
-        }
     }
 }
 

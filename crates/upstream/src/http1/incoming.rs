@@ -267,7 +267,12 @@ mod tests {
     fn incoming(input: &str, extent: Extent) -> Incoming {
         let open = Arc::<Counters>::default().open();
         let input = Bytes::copy_from_slice(input.as_bytes());
-        Incoming::new((Io::None, open, Deadline::default()), input, extent, Some(Duration::ZERO))
+        Incoming::new(
+            (Io::None, open, Deadline::default()),
+            input,
+            extent,
+            Some(Duration::ZERO),
+        )
     }
 
     fn data(incoming: &mut Incoming) -> Option<Bytes> {
