@@ -160,7 +160,7 @@ fn a_warning_that_nobody_reads_any_more_is_no_failure() {
         "interfaces": [{"name": "wire0", "index": 3, "offloads": [], "netem": false}],
     });
     let record = "altway-scratch-1/interfaces.json";
-    dir.file(record, &of_another_network.to_string());
+    dir.file(record, of_another_network.to_string());
     let clean = || {
         let mut clean = altway(&dir, ["emulate", "clean"]);
         clean.env("TMPDIR", dir.path());
