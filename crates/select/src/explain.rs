@@ -163,15 +163,8 @@ impl fmt::Display for Explanation {
         if !self.is_known {
             return writeln!(f, "  nothing is known of this address and class");
         }
-        let shown = |value: Option<f64>, unit: f64| {
-            value.map_or_else(|| "unknown".into(), |value| format!("{:.1}", value * unit))
-        };
-        let [tcp, quic] = self.measured.map(|rate| shown(rate, 1e-6));
-        let [rtt2, rtt3] = self.rtts.map(|rtt| shown(rtt, 1e3));
-        writeln!(
-            f,
-            "  measured {tcp} Mbit/s and {rtt2} ms over TCP, {quic} Mbit/s and {rtt3} ms over QUIC"
-        )?;
+        let [tcp, quic] = [0, 1].map(|at| measured(self.measured[at], self.rtts[at]));
+        writeln!(f, "  measured {tcp} over TCP, {quic} over QUIC")?;
         let ((sent, lost), limit) = (self.packets, self.limit / 1e6);
         writeln!(
             f,
@@ -181,6 +174,18 @@ impl fmt::Display for Explanation {
             writeln!(f, "  HTTP/3 was offered and never came")?;
         }
         writeln!(f, "  chosen with probability {propensity:.3}")
+    }
+}
+
+/// What was measured of a transport, bit/s and seconds.
+fn measured(rate: Option<f64>, rtt: Option<f64>) -> String {
+    let rate = rate.map(|rate| format!("{:.1} Mbit/s", 1e-6 * rate));
+    let rtt = rtt.map(|rtt| format!("{:.1} ms", 1e3 * rtt));
+    match (rate, rtt) {
+        (Some(rate), Some(rtt)) => format!("{rate} and {rtt}"),
+        (None, Some(rtt)) => format!("{rtt} but no rate"),
+        (Some(rate), None) => rate,
+        (None, None) => "nothing".into(),
     }
 }
 
@@ -232,7 +237,7 @@ mod tests {
         assert_eq!((summary[0].clients, summary[0].rated), (1, [0, 0]));
         let text = found[0].to_string();
         assert!(
-            text.contains("measured unknown Mbit/s and 7.0 ms over TCP, unknown"),
+            text.contains("measured 7.0 ms but no rate over TCP, nothing over QUIC\n"),
             "{text}"
         );
         assert!(
