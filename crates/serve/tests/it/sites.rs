@@ -73,6 +73,7 @@ async fn ask(server: &Running, authority: &str, path: &str) -> (u16, String) {
     let mut over_h3 = H3::connect(server);
     let mut answers = Vec::new();
     for _ in 0..2 {
+        soon(over_h1.ready()).await.unwrap();
         for response in [
             soon(over_h1.send_request(get(authority, path))).await,
             soon(over_h2.send_request(get(authority, path))).await,
