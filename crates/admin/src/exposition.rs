@@ -232,7 +232,7 @@ fn sites(text: &mut Text, status: &Status) {
     }
 }
 
-/// What each site has of something, with the site's name.
+/// The entries of a list that every site has, each with the site's name.
 fn each<'s, T: 's>(
     status: &'s Status,
     of: impl Fn(&'s SiteStatus) -> &'s Vec<T>,

@@ -149,6 +149,8 @@ pub(crate) async fn drive(run: &Run<'_>) -> bool {
         if end == End::GaveUp {
             return true;
         }
+        // A session's connections end with it.
+        drop(run.take_opened());
         if !run.send_permits.begin_session() {
             return false;
         }

@@ -63,7 +63,7 @@ pub(crate) struct Opened {
 /// unless there is one.
 ///
 /// # Errors
-/// It could not be opened.
+/// The connection can't be opened.
 pub(crate) async fn open_after(
     run: &Run<'_>,
     opening: &Opening,

@@ -212,24 +212,26 @@ async fn a_client_that_comes_back_goes_where_it_was_told_to() {
     assert_eq!(protocols(&records), [2; 9]);
 }
 
-/// Offers HTTP/3 for a minute at a port, whoever is there.
-fn offering(port: Arc<AtomicUsize>) -> Site {
+/// A server that offers HTTP/3 for a minute at its port, and speaks none.
+fn offering() -> Running {
+    let port = Arc::<AtomicUsize>::default();
+    let offered = Arc::clone(&port);
     let answer = async move || {
-        let port = port.load(Ordering::SeqCst);
+        let port = offered.load(Ordering::SeqCst);
         let offer = format!("h3=\":{port}\"; ma=60");
         ([(ALT_SVC, offer)], vec![b'x'; SIZE])
     };
-    Site::service(Router::new().fallback(answer))
+    let server = Running::start_with(with_certificate, |options| {
+        options.protocols.http3 = false;
+        options.site = Site::service(Router::new().fallback(answer));
+    });
+    port.store(server.port.into(), Ordering::SeqCst);
+    server
 }
 
 #[tokio::test]
 async fn where_nobody_speaks_quic_requests_go_over_tcp_and_none_is_lost() {
-    let port = Arc::<AtomicUsize>::default();
-    let server = Running::start_with(with_certificate, |options| {
-        options.protocols.http3 = false;
-        options.site = offering(Arc::clone(&port));
-    });
-    port.store(server.port.into(), Ordering::SeqCst);
+    let server = offering();
     let records = come_back(&server).await;
     assert_eq!(protocols(&records), [2; 9]);
     assert!(records.iter().all(|record| record.alt_svc_ma_s == Some(60)));
@@ -237,14 +239,9 @@ async fn where_nobody_speaks_quic_requests_go_over_tcp_and_none_is_lost() {
 
 #[tokio::test]
 async fn where_udp_is_lost_tcp_is_tried_beside_quic_and_one_connection_serves_a_session() {
-    let port = Arc::<AtomicUsize>::default();
-    let server = Running::start_with(with_certificate, |options| {
-        options.protocols.http3 = false;
-        options.site = offering(Arc::clone(&port));
-    });
+    let server = offering();
     // Takes what comes, and answers nothing.
     let _silent = UdpSocket::bind((Ipv4Addr::LOCALHOST, server.port)).unwrap();
-    port.store(server.port.into(), Ordering::SeqCst);
     let options = server.options("https", Protocol::H3);
     let mut visit = three_sessions();
     // In the second session QUIC counts as broken; in the third it is tried anew, by the offer of the second.

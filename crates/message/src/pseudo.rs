@@ -52,8 +52,9 @@ impl<T> PseudoFields<T> {
 }
 
 impl<'a> PseudoFields<&'a str> {
-    /// Names and values of the fields of a request with these parts, in the order in which they are sent. Of the parts the authority may have userinfo: that is left out, and so are
-    /// scheme and path of a plain CONNECT (RFC 9113 section 8.5, RFC 9114 section 4.4). An empty path is a slash.
+    /// Names and values of the fields of a request with these parts, in the order in which they are sent. Userinfo of the
+    /// authority is left out, and so are scheme and path of a plain CONNECT (RFC 9113 section 8.5, RFC 9114 section 4.4). A
+    /// path that is missing is a slash.
     ///
     /// # Errors
     /// The part that is missing or one too many, for people.

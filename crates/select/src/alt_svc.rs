@@ -1,9 +1,10 @@
 //! The word of a response on alternative services (RFC 7838), and how the clients' habits shape it.
 //!
-//! The life of an offer is worth more than who gets it: an offer that runs out within a session makes every
-//! session pay for the switch and lets none collect the saved round trips. So offers live for a month, and are
-//! taken back by the next answer: over HTTP/3 by a short life, which leaves the session alone; over TCP, where no
-//! connection over HTTP/3 is in use, by `clear`. `persist` is never said, so that an entry ends with its network.
+//! The life of an offer is worth more than who gets it: an offer that runs out within a session makes every session
+//! pay for the switch and lets none collect the saved round trips. So offers live for a month, and are taken back
+//! by the next answer: over HTTP/3 by a short life, which leaves the session alone, or by `clear` where the rest of
+//! the visit gains by leaving and to Firefox; over TCP, where no connection over HTTP/3 is in use, by `clear`.
+//! `persist` is never said, so that an entry ends with its network.
 
 use std::time::Duration;
 

@@ -177,7 +177,7 @@ impl fmt::Display for Explanation {
     }
 }
 
-/// What was measured of a transport, bit/s and seconds.
+/// The rate (bit/s) and the round trip (seconds) that were measured over a transport, in words.
 fn measured(rate: Option<f64>, rtt: Option<f64>) -> String {
     let rate = rate.map(|rate| format!("{:.1} Mbit/s", 1e-6 * rate));
     let rtt = rtt.map(|rtt| format!("{:.1} ms", 1e3 * rtt));

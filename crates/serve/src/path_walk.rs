@@ -50,7 +50,7 @@ pub(crate) struct Found {
     pub(crate) file: OwnedFd,
     /// The folder that it is in.
     pub(crate) folder: OwnedFd,
-    /// Its name there.
+    /// The name of the file in that folder.
     pub(crate) name: OsString,
 }
 
@@ -168,7 +168,7 @@ impl PathWalk {
     }
 }
 
-/// What root does not do, and why.
+/// The reason for which root does not use a file.
 #[derive(Debug)]
 pub(crate) struct Refused(String);
 

@@ -2,7 +2,7 @@
 //! vanished without a word (a power cut, a NAT that has forgotten the connection) is found out, and one that is there is
 //! never taken for gone.
 //!
-//! Where nothing is under way the kernel asks (`SO_KEEPALIVE`). What is under way it sends again for a quarter of an hour.
+//! The kernel asks a peer to which nothing is under way (`SO_KEEPALIVE`), and sends what is under way again for a quarter of an hour.
 //! `TCP_USER_TIMEOUT` would end that sooner, but also connections whose peer is there and only doesn't read; so a
 //! [`KeepaliveWatch`] looks at what the peer has acknowledged.
 

@@ -2,7 +2,8 @@
 //!
 //! Pure: whoever sends requests says what became of them, and when. A server that fails [`FAILURES`] times in a row
 //! is left alone for [`FIRST_EJECTION`], for twice as long whenever it fails at once after that, and for
-//! [`LONGEST_EJECTION`] at most, but for a request each [`TRIAL_INTERVAL`] where no other server is there. One that comes back gets its requests by and by over [`SLOW_START`].
+//! [`LONGEST_EJECTION`] at most, but for a request each [`TRIAL_INTERVAL`] where no other server is there. One that comes
+//! back gets its requests by and by over [`SLOW_START`].
 
 use std::time::{Duration, Instant};
 

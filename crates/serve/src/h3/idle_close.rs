@@ -15,28 +15,20 @@ const PAUSE: Duration = Duration::from_millis(1_500);
 /// State of a connection.
 #[derive(Debug, Default)]
 pub(super) struct IdleClose {
-    /// The time since which the client has had everything; `None` while a request is in progress, and as long as the
-    /// connection need not end.
+    /// The latest time at which the client had everything; `None` as long as the connection need not end.
     since: Option<Instant>,
     is_queued: bool,
     has_goaway: bool,
 }
 
-impl IdleClose {
-    /// A request has come.
-    pub(super) fn on_request(&mut self) {
-        self.since = None;
-    }
-}
-
-/// What is to be done with a connection.
+/// The next step with a connection that was due.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
-    /// Nothing, as it was in use, or not yet.
+    /// No step: the connection was in use, or has not idled for long enough.
     None,
-    /// It is sent a GOAWAY.
+    /// Sending a GOAWAY.
     GoAway,
-    /// It is closed.
+    /// Closing the connection.
     Close,
 }
 
@@ -71,7 +63,8 @@ impl IdleCloses {
             let Some(state) = connection.idle_close() else {
                 continue;
             };
-            match self.step(handle, state, now) {
+            let is_idle = http3.is_idle();
+            match self.step(handle, state, is_idle, now) {
                 Step::None => {}
                 Step::GoAway => http3.shutdown(quic),
                 Step::Close => http3.close(quic, Code::H3_NO_ERROR, b""),
@@ -80,10 +73,16 @@ impl IdleCloses {
     }
 
     /// The step of a connection that was due.
-    fn step(&mut self, handle: ConnectionHandle, state: &mut IdleClose, now: Instant) -> Step {
-        // A handle that went and came again was not queued.
+    fn step(
+        &mut self,
+        handle: ConnectionHandle,
+        state: &mut IdleClose,
+        is_idle: bool,
+        now: Instant,
+    ) -> Step {
+        // A handle that went and came again was not queued. With a request in progress it is queued again after that.
         let was_queued = std::mem::take(&mut state.is_queued);
-        let Some(since) = state.since.filter(|_| was_queued) else {
+        let Some(since) = state.since.filter(|_| was_queued && is_idle) else {
             return Step::None;
         };
         if since + PAUSE > now {

@@ -92,7 +92,7 @@ impl Connection {
         self.open.is_some()
     }
 
-    /// What becomes of the connection if it idles; `None` if it is not open.
+    /// The state of the connection's close for idling; `None` if it is not open.
     pub(super) fn idle_close(&mut self) -> Option<&mut IdleClose> {
         self.open.as_mut().map(|open| &mut open.idle_close)
     }
@@ -322,9 +322,6 @@ impl Responses {
         end: bool,
         endpoint: &mut Endpoint,
     ) {
-        if let Some(state) = endpoint.state(handle).and_then(Connection::idle_close) {
-            state.on_request();
-        }
         self.with(handle, endpoint, |exchanges, context| {
             if exchanges.must_take_first() {
                 return context.carrier.reset(stream, Code::H3_REQUEST_REJECTED);

@@ -1,7 +1,7 @@
 //! Sockets that no worker has for its own: of a process before this one, which had more workers.
 //!
-//! They stay in the kernel's group as long as anybody has them, and get their share of new connections, so that somebody
-//! must read them. A worker does, and passes all that comes to the worker that it is for.
+//! Such sockets stay in the kernel's group as long as a process has them, and get their share of new connections, so that they
+//! must be read. A worker does, and passes all that comes to the worker that it is for.
 
 use super::predecessors::Predecessors;
 use super::steering::Inboxes;

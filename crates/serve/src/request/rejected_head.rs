@@ -12,9 +12,9 @@ use std::sync::Arc;
 /// Reasons for which a head is not read to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RejectedHead {
-    /// It is larger than it may be.
+    /// A head that is larger than the limit.
     TooLarge,
-    /// It was not there in time.
+    /// A head that was not complete in time.
     Late,
 }
 

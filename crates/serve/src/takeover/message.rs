@@ -77,7 +77,7 @@ pub(super) struct FurtherOffer {
 /// A process before the one that offers, by what its connection IDs begin with.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct PredecessorOffer {
-    /// Its number in the row.
+    /// The process's number in the row of those that took over from each other.
     pub(super) generation: u8,
     /// The number of its worker threads.
     pub(super) workers: usize,

@@ -241,9 +241,9 @@ fn is_at(address: SocketAddr, bind: Bind, port: u16) -> bool {
     bind.candidates().contains(&address.ip()) && (port == 0 || port == address.port())
 }
 
-/// Has the first address suit the workers, and leaves the further addresses that are wanted, in their order: those that were handed over, and what they lack bound
-/// anew. Others are closed, and end for their clients with the process that had them. What one entry names by its port is
-/// not taken for another's that has any.
+/// Has the first address suit the workers, and leaves the further addresses that are wanted, in their order: those that
+/// were handed over, and what they lack bound anew. Others are closed, and end for their clients with the process that had
+/// them. What one entry names by its port is not taken for another's that has any.
 ///
 /// # Errors
 /// An address that was not handed over can't be had.

@@ -354,7 +354,7 @@ async fn a_server_with_other_sockets_takes_nothing_over() {
     assert_answers(&first, "first").await;
 }
 
-/// What a server has that takes the place of another one.
+/// Settings of a server that takes the place of another one.
 #[derive(Clone, Copy)]
 struct Sockets {
     threads: usize,

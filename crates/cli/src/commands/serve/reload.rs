@@ -301,7 +301,7 @@ fn of_process(limits: &Limits) -> Limits {
     }
 }
 
-/// What a process that takes over has as the former one.
+/// The setting that differs, of those that a process which takes over has as the former one.
 fn takes_restart(former: &Config, new: &Config) -> Option<String> {
     let (former, new) = (former.listen.main()?, new.listen.main()?);
     if former.address != new.address {

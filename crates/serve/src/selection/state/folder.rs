@@ -35,7 +35,7 @@ impl OpenFolder {
     /// folder.
     ///
     /// # Errors
-    /// It is not there or can't be opened, or is not one that root takes.
+    /// The folder is not there, can't be opened, or is not one that root takes.
     pub(super) fn open(path: &Path, user: Option<u32>) -> io::Result<Self> {
         match geteuid().is_root() {
             true => Self::open_as_root(PathWalk::new(path, trust(user))?, user),
@@ -76,7 +76,7 @@ impl OpenFolder {
     /// The first `limit` bytes of a file; `None` where there is none.
     ///
     /// # Errors
-    /// It can't be read, is none, or not one that root takes.
+    /// The file can't be read, is no regular file, or is not one that root takes.
     pub(super) fn read(&self, name: &str, limit: u64) -> io::Result<Option<Content>> {
         let opened = match self.user {
             Some(user) => self.find(name, user),
