@@ -45,11 +45,7 @@ pub(super) fn text(summary: &Summary, metrics: &Metrics) -> String {
         for (place, offer) in offers.iter().enumerate() {
             let comma = if place == 0 { "" } else { "," };
             let reason = offer.reason;
-            let _ = write!(
-                text,
-                "{comma} {} {} times ({reason})",
-                offer.offer, offer.count
-            );
+            let _ = write!(text, "{comma} {} {} × ({reason})", offer.offer, offer.count);
         }
     }
     for (reason, count) in &summary.refusals {
