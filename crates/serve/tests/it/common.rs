@@ -66,12 +66,12 @@ pub(crate) struct Running {
 }
 
 impl Site {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(Arc::new(tempfile::tempdir().unwrap()))
     }
 
     /// Another folder, with the same certificates.
-    fn next(&self) -> Self {
+    pub(crate) fn next(&self) -> Self {
         Self::with(Arc::clone(&self.certificates))
     }
 
@@ -158,7 +158,11 @@ pub(crate) fn large() -> Vec<u8> {
 impl Running {
     /// TLS and HTTP/3.
     pub(crate) fn tls(change: impl FnOnce(&mut Options)) -> Self {
-        let site = Site::new();
+        Self::tls_of(Site::new(), change)
+    }
+
+    /// As [`tls`](Self::tls), of a site that has its files already.
+    pub(crate) fn tls_of(site: Site, change: impl FnOnce(&mut Options)) -> Self {
         let identity = site.leaf().identity().unwrap();
         Self::start(site, Security::tls(identity), change)
     }
@@ -253,7 +257,15 @@ impl Running {
         &self,
         change: impl FnOnce(&mut Options),
     ) -> Result<Self, altway_serve::Error> {
-        let site = self.site.next();
+        self.next_of(self.site.next(), change)
+    }
+
+    /// As [`next`](Self::next), of a site that has its files already.
+    pub(crate) fn next_of(
+        &self,
+        site: Site,
+        change: impl FnOnce(&mut Options),
+    ) -> Result<Self, altway_serve::Error> {
         let identity = site.leaf().identity()?;
         let mut options = site.options(Security::tls(identity));
         options.port = self.address.port();

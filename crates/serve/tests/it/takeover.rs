@@ -1,7 +1,7 @@
 //! A server takes the place of a running one: no connection is refused, none breaks, and new ones
 //! are the new server's.
 
-use crate::common::{LARGE, Running, TIME_LIMIT, get, h1, h2, h3::H3, large, read, soon};
+use crate::common::{LARGE, Running, Site, TIME_LIMIT, get, h1, h2, h3::H3, large, read, soon};
 use altway_http3::{CloseReason, StreamId};
 use altway_serve::{Bind, Error, Options, Spread, Steering};
 use http::Response;
@@ -54,11 +54,12 @@ impl Row {
     }
 
     fn first(&self) -> Running {
-        named(Running::tls(self.options()), "first")
+        Running::tls_of(named(Site::new(), "first"), self.options())
     }
 
     fn after(&self, former: &Running, name: &str) -> Running {
-        named(former.next(self.options()).unwrap(), name)
+        let site = named(former.site.next(), name);
+        former.next_of(site, self.options()).unwrap()
     }
 }
 
@@ -68,9 +69,11 @@ impl Default for Row {
     }
 }
 
-fn named(server: Running, name: &str) -> Running {
-    server.site.write("name", name);
-    server
+/// Writes the server's name before the server starts: who asks for a file while it is written may
+/// see it empty, for a second.
+fn named(site: Site, name: &str) -> Site {
+    site.write("name", name);
+    site
 }
 
 /// Downloads over each protocol: that wait for their reader, and of HTTP/3 one that goes on.
@@ -399,10 +402,11 @@ fn each_after_the_other(steering: Steering, all: &[Sockets]) {
             sockets.set(it);
         };
         let next = match servers.last() {
-            None => Running::tls(set),
-            Some(former) => former.next(set).unwrap(),
+            None => Running::tls_of(named(Site::new(), name), set),
+            Some(former) => former
+                .next_of(named(former.site.next(), name), set)
+                .unwrap(),
         };
-        let next = named(next, name);
         if servers.is_empty() {
             clients = vec![
                 connect_again_and_again(&next, &end, ask_over_h1),
