@@ -16,8 +16,10 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 /// that it is seldom closed in the moment in which it is used.
 pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(55);
 
-/// Time for which a connection that has carried a response is not looked at again: servers do not close it so soon.
-const LIVENESS_INTERVAL: Duration = Duration::from_millis(5);
+/// Time for which a connection that has carried a response is taken for open if the event loop knows nothing else: servers
+/// do not close it so soon, and what arrives on it is known once the loop has turned. A look at the socket would be a
+/// system call for most requests of a busy worker, whose connections wait for some ten milliseconds each.
+const LIVENESS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The time between two looks at idle connections.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
