@@ -161,7 +161,8 @@ impl Client {
             tokio::spawn(connection);
             return Self::Http2(sender);
         }
-        let (sender, connection) = http1::handshake(io).await.unwrap();
+        let builder = http1::Builder::new().max_headers(1_000).handshake(io);
+        let (sender, connection) = builder.await.unwrap();
         tokio::spawn(connection);
         Self::Http1(sender)
     }

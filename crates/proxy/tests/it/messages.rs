@@ -1,7 +1,8 @@
 //! Tests of the messages that pass between client and server, and of those that do not.
 
-use crate::common::{Client, TIME_LIMIT, VERSIONS, origin, proxy, proxy_with, to};
+use crate::common::{Client, TIME_LIMIT, VERSIONS, origin, proxy, proxy_with, tcp, to};
 use altway_proxy::Settings;
+use altway_upstream::Protocol;
 use http::{Request, Version};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -225,4 +226,50 @@ async fn a_request_passes_as_many_proxies_as_its_max_forwards_allows() {
             assert!(text.lines().any(|it| it == line), "{method}: {text}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_response_of_hundreds_of_fields_passes() {
+    const FIELDS: usize = 250;
+    let address = origin(|mut connection| {
+        while connection.head().is_some() {
+            let lines: String = (0..FIELDS).map(|n| format!("x-{n}: {n}\r\n")).collect();
+            connection.write(&format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n{lines}\r\nok"
+            ));
+        }
+    });
+    let mut http2 = to(address);
+    http2.servers = vec![tcp(http2_origin(FIELDS).await, Protocol::Http2)];
+    for options in [to(address), http2] {
+        let running = proxy(options);
+        for version in VERSIONS {
+            let mut client = Client::new(running.address, version).await;
+            let response = client.ask(Request::get("/"), "").await;
+            assert_eq!(response.status(), 200);
+            let fields = response.headers();
+            let passed = (0..FIELDS).filter(|n| fields.contains_key(format!("x-{n}")));
+            assert_eq!(passed.count(), FIELDS);
+        }
+    }
+}
+
+/// A server of HTTP/2 whose responses have so many fields.
+async fn http2_origin(fields: usize) -> std::net::SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let mut connection = h2::server::handshake(stream).await.unwrap();
+            while let Some(Ok((_, mut respond))) = connection.accept().await {
+                let mut response = http::Response::new(());
+                for n in 0..fields {
+                    let name = http::HeaderName::try_from(format!("x-{n}")).unwrap();
+                    response.headers_mut().insert(name, n.into());
+                }
+                respond.send_response(response, true).unwrap();
+            }
+        }
+    });
+    address
 }
