@@ -437,6 +437,9 @@ impl Exchange {
             }
         };
         heads::append_via(&mut fields, version);
+        if status == StatusCode::UPGRADE_REQUIRED {
+            heads::pass_required_upgrade(&mut fields, self.received.version);
+        }
         (passed(status, fields, body), tunnel)
     }
 

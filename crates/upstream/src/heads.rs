@@ -205,6 +205,17 @@ pub fn pass_response(fields: &mut HeaderMap, version: Version) {
     append_via(fields, version);
 }
 
+/// Makes the Upgrade of a response with the status 426 that of the hop to a client of `version`. Such a response has to
+/// say which protocols are required (RFC 9110 section 15.5.22), with the connection option that belongs to it (section
+/// 7.8), over the one version that has the field. Whatever else says Upgrade speaks of the server's own connection.
+pub(crate) fn pass_required_upgrade(fields: &mut HeaderMap, version: Version) {
+    if version != Version::HTTP_11 {
+        fields.remove(header::UPGRADE);
+    } else if fields.contains_key(header::UPGRADE) {
+        fields.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+    }
+}
+
 /// Removes from trailers what may not stand there or speaks of one hop (RFC 9110 section 6.5.1).
 pub fn pass_trailers(fields: &mut HeaderMap) {
     remove_fields_of_the_hop(fields);

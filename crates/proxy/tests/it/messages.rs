@@ -254,6 +254,46 @@ async fn a_response_of_hundreds_of_fields_passes() {
     }
 }
 
+#[tokio::test]
+async fn an_upgrade_that_is_required_is_said_to_clients_of_http1_and_no_other_is() {
+    let address = origin(|mut connection| {
+        while let Some(head) = connection.head() {
+            let status = match head[0].contains("/required") {
+                true => "426 Upgrade Required",
+                false => "200 OK",
+            };
+            let named = match head[0].ends_with("/required http/1.1") {
+                true => "upgrade",
+                false => "upgrade, x-hop",
+            };
+            connection.write(&format!(
+                "HTTP/1.1 {status}\r\nUpgrade: websocket\r\nConnection: {named}\r\nX-Hop: 1\r\n\
+                 Sec-WebSocket-Version: 13\r\nContent-Length: 2\r\n\r\nno"
+            ));
+        }
+    });
+    let running = proxy(to(address));
+    for version in VERSIONS {
+        let mut client = Client::new(running.address, version).await;
+        for (path, status) in [("/required", 426), ("/required/too", 426), ("/", 200)] {
+            let response = client.ask(Request::get(path), "").await;
+            assert_eq!(
+                (response.status().as_u16(), &**response.body()),
+                (status, "no")
+            );
+            let fields = response.headers();
+            assert_eq!(fields["sec-websocket-version"], "13");
+            let is_said = status == 426 && version == Version::HTTP_11;
+            for (name, value) in [("upgrade", "websocket"), ("connection", "upgrade")] {
+                let said = fields.get(name).map(http::HeaderValue::as_bytes);
+                let expected = is_said.then_some(value.as_bytes());
+                assert_eq!(said, expected, "{version:?} {path} {name}");
+            }
+            assert_eq!(fields.contains_key("x-hop"), path == "/required");
+        }
+    }
+}
+
 /// A server of HTTP/2 whose responses have so many fields.
 async fn http2_origin(fields: usize) -> std::net::SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -5,7 +5,7 @@ use crate::heads::{self, Lines, Received};
 use altway_message::hop_by_hop;
 use bytes::Bytes;
 use http::header::{
-    CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
+    CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{Method, StatusCode, Version};
 use std::mem::MaybeUninit;
@@ -152,7 +152,7 @@ fn write_parts(to: &mut Vec<u8>, name: &str, parts: &[&[u8]]) {
 pub(crate) struct ResponseHead {
     pub(crate) status: StatusCode,
     pub(crate) version: Version,
-    /// Fields; those of the hop are among them only where Connection names others.
+    /// Fields; those of the hop are among them only where Connection names others, but for Upgrade where it is required.
     pub(crate) fields: HeaderMap,
     hop: Hop,
 }
@@ -260,7 +260,8 @@ impl ResponseHead {
         for line in head.headers.iter() {
             let name = HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| BadHead)?;
             hop.note(&name, line.value);
-            if !hop.names_more && heads::ends_with_the_hop(&name) {
+            let is_kept = name == UPGRADE && status == Some(StatusCode::UPGRADE_REQUIRED);
+            if !hop.names_more && !is_kept && heads::ends_with_the_hop(&name) {
                 continue;
             }
             let value = HeaderValue::from_maybe_shared(input.slice_ref(line.value));
@@ -338,10 +339,16 @@ impl ResponseHead {
         self.status == StatusCode::SWITCHING_PROTOCOLS && self.hop.upgrades
     }
 
-    /// The fields that go beyond the hop.
+    /// The fields that go beyond the hop, and Upgrade if the status is [`StatusCode::UPGRADE_REQUIRED`].
     pub(crate) fn into_stripped(mut self) -> HeaderMap {
         if self.hop.names_more {
+            let required = self.fields.remove(UPGRADE);
             heads::strip_response(&mut self.fields);
+            if let Some(required) = required
+                && self.status == StatusCode::UPGRADE_REQUIRED
+            {
+                self.fields.insert(UPGRADE, required);
+            }
         }
         self.fields
     }
