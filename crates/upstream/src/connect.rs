@@ -62,7 +62,7 @@ impl Connector {
     }
 
     /// Opens a connection over HTTP/3, which a task of this runtime carries, to the first of the name's addresses that
-    /// shakes hands; `pause`: the longest of a response; `counters` as for [`Self::http1`].
+    /// completes a handshake; `pause`: the longest of a response; `counters` as for [`Self::http1`].
     pub(crate) async fn http3(
         &self,
         pause: Duration,
@@ -76,16 +76,10 @@ impl Connector {
         let (name, tls) = (name.to_str(), tls.config(Protocol::Http3));
         let connecting = async {
             let addresses = self.names.resolve(host, *port).await?;
-            let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-            let share = self.timeout / (addresses.len().max(1) as u32);
-            for address in addresses {
-                let opening = Http3::connect(Arc::clone(&tls), (address, &name), pause, counters);
-                match in_time(share, opening).await {
-                    Ok(connection) => return Ok(connection),
-                    Err(error) => failure = error,
-                }
-            }
-            Err(failure)
+            let connect = |it| Http3::connect(Arc::clone(&tls), (it, &name), pause, counters);
+            let (connection, address) = race(&addresses, connect).await?;
+            self.prefer(address, &addresses);
+            Ok(connection)
         };
         in_time(self.timeout, connecting).await
     }
@@ -129,32 +123,40 @@ impl Connector {
             Address::Unix(path) => return Ok(Socket::Unix(UnixStream::connect(path).await?)),
             Address::Tcp(host, port) => self.names.resolve(host, *port).await?,
         };
-        let stream = race(&addresses).await?;
-        if let Ok(address) = stream.peer_addr()
-            && addresses.first() != Some(&address)
-        {
-            self.names.put_first(address);
-        }
+        let (stream, address) = race(&addresses, TcpStream::connect).await?;
+        self.prefer(address, &addresses);
         stream.set_nodelay(true)?;
         Ok(Socket::Tcp(stream))
+    }
+
+    /// Has the next connection begin with the address that took this one.
+    fn prefer(&self, address: SocketAddr, addresses: &[SocketAddr]) {
+        if addresses.first() != Some(&address) {
+            self.names.put_first(address);
+        }
     }
 }
 
 /// Connects to the addresses one after the other, each as soon as the one before has failed or has not answered for
-/// [`ATTEMPT_DELAY`], until one takes the connection (RFC 8305 section 5).
+/// [`ATTEMPT_DELAY`], until one takes the connection (RFC 8305 section 5). Returns that with its address; the other
+/// attempts are dropped.
 ///
 /// # Errors
 /// Errors are those of the last one to fail.
-async fn race(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+async fn race<T, F: Future<Output = io::Result<T>>>(
+    addresses: &[SocketAddr],
+    connect: impl Fn(SocketAddr) -> F,
+) -> io::Result<(T, SocketAddr)> {
+    let attempt = async |address| (connect(address).await, address);
     let mut waiting = addresses.iter();
     let mut attempts = FuturesUnordered::new();
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     loop {
-        attempts.extend(waiting.next().map(|it| TcpStream::connect(*it)));
+        attempts.extend(waiting.next().map(|it| attempt(*it)));
         tokio::select! {
-            attempt = attempts.next() => match attempt {
-                Some(Ok(stream)) => return Ok(stream),
-                Some(Err(error)) => failure = error,
+            ended = attempts.next() => match ended {
+                Some((Ok(connection), address)) => return Ok((connection, address)),
+                Some((Err(error), _)) => failure = error,
                 None => return Err(failure),
             },
             () = sleep(ATTEMPT_DELAY), if !waiting.as_slice().is_empty() => {}
@@ -177,7 +179,11 @@ pub(crate) async fn in_time<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Roots;
+    use altway_http3::{Datagram, Endpoint, ServerConfig};
+    use rustls::pki_types::{PrivateKeyDer, ServerName};
     use socket2::{Domain, Socket as Socket2, Type};
+    use std::net::UdpSocket;
     use std::time::Instant;
     use tokio::net::TcpListener;
 
@@ -221,14 +227,87 @@ mod tests {
         assert_eq!(known, [there, gone]);
     }
 
+    /// A server of HTTP/3 at `socket` whose certificate is that of `localhost`, and a client's TLS that believes it.
+    fn http3_server(socket: UdpSocket) -> Tls {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let roots = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(roots.path(), made.cert.pem()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        let mut tls = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .unwrap();
+        tls.alpn_protocols = vec!["h3".into()];
+        let config = ServerConfig::new(Arc::new(tls));
+        let mut endpoint = <Endpoint>::server(&config, [7; 32]).unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_millis(10)))
+            .unwrap();
+        std::thread::spawn(move || {
+            let (mut payload, mut batch) = ([0; 2_048], Vec::new());
+            loop {
+                if let Ok((len, remote)) = socket.recv_from(&mut payload) {
+                    let datagram = Datagram {
+                        remote,
+                        local_ip: None,
+                        ecn: None,
+                        payload: &payload[..len],
+                    };
+                    endpoint.handle_datagram(Instant::now(), datagram);
+                }
+                endpoint.handle_timeout(Instant::now());
+                while endpoint.poll_event().is_some() {}
+                while let Some(sent) = endpoint.poll_transmit(Instant::now(), &mut batch) {
+                    let size = sent.segment_size.unwrap_or(sent.size);
+                    for datagram in batch.chunks(size) {
+                        socket.send_to(datagram, sent.destination).unwrap();
+                    }
+                }
+            }
+        });
+        Tls::new(&Roots::File(roots.path().to_owned()), None).unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_address_without_http3_costs_a_connection_little() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let there = socket.local_addr().unwrap();
+        // Takes what comes, and says nothing.
+        let silent = UdpSocket::bind(("127.0.0.2", there.port())).unwrap();
+        let gone = silent.local_addr().unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let connector = Connector {
+            server: Server {
+                address: Address::Tcp("half.test".into(), there.port()),
+                protocol: Protocol::Http3,
+                tls: Some(name),
+            },
+            names: Names::default(),
+            tls: Some(http3_server(socket)),
+            timeout: Duration::from_secs(60),
+        };
+        connector.names.keep(&[gone, there]);
+        let began = Instant::now();
+        let counters = Arc::default();
+        let connection = connector.http3(Duration::from_secs(60), &counters).await;
+        assert_eq!(connection.unwrap().address(), there.ip());
+        assert!(began.elapsed() < Duration::from_secs(15));
+        let known = connector.names.resolve("half.test", 0).await.unwrap();
+        assert_eq!(known, [there, gone]);
+    }
+
     #[tokio::test]
     async fn where_no_address_takes_a_connection_the_last_failure_tells_why() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         drop(listener);
-        let refused = race(&[address, address]).await.unwrap_err();
+        let refused = race(&[address, address], TcpStream::connect).await;
+        let refused = refused.unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
-        let none = race(&[]).await.unwrap_err();
+        let none = race(&[], TcpStream::connect).await.unwrap_err();
         assert_eq!(none.kind(), io::ErrorKind::NotFound);
     }
 }
