@@ -76,8 +76,10 @@ impl<R: Responder> Handler for Responding<R> {
         request: Request<RequestBody>,
         request_context: RequestContext,
     ) -> Pending<Result<Response<Body>, BoxError>> {
-        match catch_panic(|| self.0.respond(request, request_context)) {
-            Ok(future) => Box::pin(Responded(PanicGuard::new(future))),
+        let respond = || self.0.respond(request, request_context);
+        // In its box at once: it may be large.
+        match catch_panic(|| Box::pin(Responded(PanicGuard::new(respond())))) {
+            Ok(future) => future,
             Err(panic) => Box::pin(ready(Err(panic))),
         }
     }

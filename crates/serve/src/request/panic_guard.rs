@@ -33,10 +33,11 @@ impl<T> PanicGuard<T> {
         called
     }
 
+    /// Drops the value where it is: it may be large, and to move it out first would copy it.
     fn discard(&mut self) {
-        if let Some(value) = self.0.take() {
-            // The hook has reported it, and there is nobody else to tell.
-            let _ = catch_panic(|| drop(value));
+        if self.0.is_some() {
+            // The hook has reported it, and there is nobody else to tell. It is gone also where its drop panics.
+            let _ = catch_panic(|| self.0 = None);
         }
     }
 }
@@ -168,6 +169,7 @@ where
 mod tests {
     use super::*;
     use http_body_util::{Full, StreamBody};
+    use std::cell::Cell;
     use std::convert::Infallible;
 
     fn frames(sizes: &[usize]) -> impl Body<Data = Bytes, Error = Infallible> + use<> {
@@ -195,6 +197,26 @@ mod tests {
         assert_eq!(body.at_once(5).unwrap(), "hello");
         let mut body = PanicGuardBody::new(Full::new(Bytes::new()));
         assert_eq!(body.at_once(5).unwrap(), "");
+    }
+
+    #[test]
+    fn a_value_is_dropped_once_where_its_drop_panics() {
+        struct Panicking<'d>(&'d Cell<u32>);
+        impl Drop for Panicking<'_> {
+            fn drop(&mut self) {
+                self.0.set(self.0.get() + 1);
+                panic!("dropped");
+            }
+        }
+        let drops = Cell::new(0);
+        let mut guard = PanicGuard::new(Panicking(&drops));
+        assert!(guard.call(|_| ()).is_ok());
+        assert!(guard.call(|_| panic!("called")).is_err());
+        assert!(guard.call(|_| ()).is_err());
+        drop(guard);
+        assert_eq!(drops.get(), 1);
+        drop(PanicGuard::new(Panicking(&drops)));
+        assert_eq!(drops.get(), 2);
     }
 
     #[test]
