@@ -30,6 +30,7 @@ use crate::listen::WorkerUdp;
 use crate::metrics::{EndpointGauge, WorkerCounters};
 use crate::options::{Congestion, Options};
 use crate::random::random;
+use crate::request::turn_end::Turn;
 use crate::setup::{Setup, WorkerMemory};
 use crate::stop::StopSignal;
 use crate::takeover::Secrets;
@@ -274,6 +275,7 @@ impl<'a> Driver<'a> {
     /// Does everything that can be done without waiting.
     fn turn(&mut self) -> io::Result<SendOutcome> {
         let now = Instant::now();
+        let _turn = Turn::begin();
         self.receive(now)?;
         if self.endpoint.poll_timeout().is_some_and(|due| due <= now) {
             self.endpoint.handle_timeout(now);

@@ -5,7 +5,7 @@
 //! [`service`], then the [`fields`] that every response has and the [`log`]'s line. The steps from there to the
 //! response's last byte are those of [`exchanges`], over what each protocol has for a [`carrier`]. What takes more
 //! than a moment waits in [`pending`]; a request's body comes by [`upload`], a response's leaves by
-//! [`outgoing`]. A request for a WebSocket is offered an [`upgrade`] to a [`tunnel`]. The memory of what is over goes
+//! [`outgoing`]. What is over is timed at the [end of its turn](turn_end). A request for a WebSocket is offered an [`upgrade`] to a [`tunnel`]. The memory of what is over goes
 //! to the next one by [`spares`]. How long a request's content may be: [`content_limit`].
 
 pub(crate) mod beacon;
@@ -33,5 +33,6 @@ pub(crate) mod requests;
 pub(crate) mod service;
 pub(crate) mod spares;
 pub(crate) mod tunnel;
+pub(crate) mod turn_end;
 pub(crate) mod upgrade;
 pub(crate) mod upload;

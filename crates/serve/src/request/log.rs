@@ -140,10 +140,10 @@ impl AccessLog {
         self.0.format
     }
 
-    /// Adds a line, made by [`Line::text`] in this log's format, with the time in it.
-    pub(crate) fn add(&self, time: SystemTime, line: &LineText) {
+    /// Adds a line, made by [`Line::text`] in this log's format, with the time and the duration in it.
+    pub(crate) fn add(&self, time: SystemTime, line: &LineText, duration: Duration) {
         LINES.with_borrow_mut(|lines| {
-            line.push_to(lines, time, self.0.format);
+            line.push_to(lines, (time, duration), self.0.format);
             if lines.len() >= BUFFER_BYTES {
                 self.queue(lines);
             }
@@ -252,7 +252,6 @@ mod tests {
             head: &head,
             status: StatusCode::OK,
             bytes: 7,
-            duration: Duration::ZERO,
             is_cut: false,
             logged_offer: None,
         };
@@ -285,17 +284,21 @@ mod tests {
             assert!(log.drain(Duration::from_secs(10)));
             written.0.lock().unwrap().len()
         };
-        log.add(UNIX_EPOCH, &text);
+        log.add(UNIX_EPOCH, &text, Duration::ZERO);
         assert_eq!(len(), 0);
         log.flush();
         let one = {
             let mut lines = Vec::new();
-            text.push_to(&mut lines, UNIX_EPOCH, LogFormat::KeyValue);
+            text.push_to(
+                &mut lines,
+                (UNIX_EPOCH, Duration::ZERO),
+                LogFormat::KeyValue,
+            );
             lines.len()
         };
         assert_eq!(len(), one);
         let many = BUFFER_BYTES / one + 1;
-        (0..many).for_each(|_| log.add(UNIX_EPOCH, &text));
+        (0..many).for_each(|_| log.add(UNIX_EPOCH, &text, Duration::ZERO));
         assert_eq!(len(), (1 + many) * one);
     }
 
@@ -320,7 +323,7 @@ mod tests {
         let [path, rotated] = ["log", "log.1"].map(|name| dir.path().join(name));
         let log = AccessLog::append(&path).unwrap();
         let add = |name: &str| {
-            log.add(UNIX_EPOCH, &line(name));
+            log.add(UNIX_EPOCH, &line(name), Duration::ZERO);
             log.flush();
             assert!(log.drain(Duration::from_secs(10)));
         };
@@ -343,7 +346,7 @@ mod tests {
         let moved = dir.path().join("moved");
         std::fs::rename(&folder, &moved).unwrap();
         assert!(log.reopen().is_err());
-        log.add(UNIX_EPOCH, &line("/a"));
+        log.add(UNIX_EPOCH, &line("/a"), Duration::ZERO);
         log.flush();
         assert!(log.drain(Duration::from_secs(10)));
         let text = std::fs::read_to_string(moved.join("log")).unwrap();

@@ -10,13 +10,13 @@ use crate::request::content::Target;
 use crate::request::log::{Line, LineText, LoggedHead, LoggedOffer};
 use crate::request::record::ResponseRecord;
 use crate::request::requests::{Now, Requests};
+use crate::request::turn_end::{self, FileFacts};
 use crate::selection::HostIndex;
 use altway_select::Decision;
 use http::header::STRICT_TRANSPORT_SECURITY;
 use http::{Response, StatusCode};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A file that a request asks for, whole and unconditionally.
 pub(crate) struct Prepared {
@@ -40,7 +40,7 @@ pub(crate) struct LastPrepared<I> {
 /// The line in the log of a file that was sent whole.
 struct KnownLine {
     logged_offer: Option<LoggedOffer>,
-    text: LineText,
+    text: Rc<LineText>,
 }
 
 impl<I> Requests<I> {
@@ -124,9 +124,7 @@ impl<I> Requests<I> {
         self.count(StatusCode::OK, decision.as_ref(), now);
         let entry = &prepared.entry;
         if sent as u64 == entry.size {
-            let counters = &self.responder.counters;
-            counters.timed(self.protocol, StatusCode::OK, Duration::ZERO);
-            self.log_whole(entry.size, decision, now);
+            self.end_whole(entry.size, decision, now);
             return None;
         }
         Some((
@@ -155,21 +153,28 @@ impl<I> Requests<I> {
             .take_if(|latest| latest.id.as_ref().is_none_or(&is_gone));
     }
 
-    /// Logs a file that was sent whole, in the turn in which its request was screened: that takes no time
-    /// of which the turn's clock knows. A repeated request has a line already, as long as the decision is the
-    /// same.
-    fn log_whole(&mut self, size: u64, decision: Option<Decision>, now: Now) {
-        let Some(log) = self.responder.service.log.as_ref() else {
-            return;
+    /// Ends a file that was sent whole in the turn in which its request was screened.
+    fn end_whole(&mut self, size: u64, decision: Option<Decision>, now: Now) {
+        let line = self.whole_line(size, decision);
+        let counters = &self.responder.counters;
+        let facts = || FileFacts {
+            counters: Arc::clone(counters),
+            protocol: self.protocol,
+            log: self.responder.service.log.clone(),
+            began: now.instant,
+            system: now.system,
         };
+        turn_end::add_file((counters, self.protocol, now.instant), line, facts);
+    }
+
+    /// The line in the log of a file that was sent whole. A repeated request has a line already, as long as the
+    /// decision is the same.
+    fn whole_line(&mut self, size: u64, decision: Option<Decision>) -> Option<Rc<LineText>> {
+        let log = self.responder.service.log.as_ref()?;
         let (client, protocol) = (self.client(), self.protocol);
         let logged_offer = self.logged_offer(decision);
-        let Some(latest) = &mut self.latest else {
-            return;
-        };
-        let Some(head) = &latest.logged else {
-            return;
-        };
+        let latest = self.latest.as_mut()?;
+        let head = latest.logged.as_ref()?;
         latest
             .line
             .take_if(|line| line.logged_offer != logged_offer);
@@ -180,16 +185,15 @@ impl<I> Requests<I> {
                 head,
                 status: StatusCode::OK,
                 bytes: size,
-                duration: Duration::ZERO,
                 is_cut: false,
                 logged_offer,
             };
             KnownLine {
                 logged_offer,
-                text: line.text(log.format()),
+                text: Rc::new(line.text(log.format())),
             }
         });
-        log.add(now.system, &line.text);
+        Some(Rc::clone(&line.text))
     }
 
     /// The record of a file of which `sent` bytes were sent so far.

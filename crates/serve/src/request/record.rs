@@ -1,18 +1,24 @@
-//! The record of a response, noted at its end: its duration in the metrics, and its line in the access log.
+//! The record of a response, noted at its end: its duration in the metrics, and its line in the access log. Its end
+//! is that of the turn in which it was handed over whole; see [`turn_end`].
 
 use crate::metrics::WorkerCounters;
 use crate::request::check::RequestHead;
 use crate::request::log::{AccessLog, Line, LoggedHead, LoggedOffer, Protocol};
 use crate::request::requests::Requests;
+use crate::request::turn_end;
 use altway_select::Decision;
 use http::StatusCode;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-/// The record of a response that is on its way, closed when dropped.
+/// The record of a response that is on its way, which ends when dropped.
 #[derive(Debug)]
-pub(crate) struct ResponseRecord {
+pub(crate) struct ResponseRecord(Option<OpenRecord>);
+
+/// The record of a response until its duration is known.
+#[derive(Debug)]
+pub(super) struct OpenRecord {
     counters: Arc<WorkerCounters>,
     protocol: Protocol,
     status: StatusCode,
@@ -45,20 +51,24 @@ impl ResponseRecord {
         began: Instant,
         logged: Option<Box<LoggedResponse>>,
     ) -> Self {
-        Self {
+        Self(Some(OpenRecord {
             counters: Arc::clone(counters),
             protocol,
             status,
             began,
             is_timed: true,
             logged,
-        }
+        }))
+    }
+
+    fn logged(&mut self) -> Option<&mut LoggedResponse> {
+        self.0.as_mut()?.logged.as_deref_mut()
     }
 
     /// Counts bytes of the body that were handed to the transport. A body of the promised length is whole,
     /// for nobody may ask it for its end.
     pub(crate) fn sent(&mut self, bytes: usize) {
-        if let Some(logged) = &mut self.logged {
+        if let Some(logged) = self.logged() {
             logged.bytes += bytes as u64;
             logged.is_whole |= logged.expected == Some(logged.bytes);
         }
@@ -76,11 +86,13 @@ impl ResponseRecord {
 
     /// The metrics do not tell its duration: a tunnel lasts as long as its ends like.
     pub(crate) fn untimed(&mut self) {
-        self.is_timed = false;
+        if let Some(open) = &mut self.0 {
+            open.is_timed = false;
+        }
     }
 
     fn set_whole(&mut self, is_whole: bool) {
-        if let Some(logged) = &mut self.logged {
+        if let Some(logged) = self.logged() {
             logged.is_whole = is_whole;
         }
     }
@@ -129,9 +141,10 @@ impl<I> Requests<I> {
     }
 }
 
-impl Drop for ResponseRecord {
-    fn drop(&mut self) {
-        let duration = self.began.elapsed();
+impl OpenRecord {
+    /// Counts and logs the response, whose last byte was handed over by `now`.
+    pub(super) fn close(self, now: Instant) {
+        let duration = now.saturating_duration_since(self.began);
         if self.is_timed {
             self.counters.timed(self.protocol, self.status, duration);
         }
@@ -144,11 +157,18 @@ impl Drop for ResponseRecord {
             head: &logged.head,
             status: self.status,
             bytes: logged.bytes,
-            duration,
             is_cut: !logged.is_whole,
             logged_offer: logged.logged_offer,
         };
         let text = line.text(logged.log.format());
-        logged.log.add(SystemTime::now(), &text);
+        logged.log.add(SystemTime::now(), &text, duration);
+    }
+}
+
+impl Drop for ResponseRecord {
+    fn drop(&mut self) {
+        if let Some(open) = self.0.take() {
+            turn_end::add_record(open);
+        }
     }
 }

@@ -17,6 +17,7 @@ use crate::clients::AdmittedConnection;
 use crate::held::{HeldBytes, MemoryReservation, UNFINISHED_HEAD};
 use crate::request::check::MAX_HEAD_BYTES;
 use crate::request::requests::ConnectionFacts;
+use crate::request::turn_end::Turn;
 use crate::setup::{ListenerConfig, Setup};
 use crate::stop::StopSignal;
 use altway_http2::{self as http2, Code, Connection, Output};
@@ -363,6 +364,7 @@ impl Driver {
     fn turn(&mut self, wake: &Wake) -> io::Result<TurnOutcome> {
         let buffers = Rc::clone(&self.buffers);
         let mut buffers = buffers.borrow_mut();
+        let _turn = Turn::begin();
         buffers.begin_turn();
         if self.output.is_empty() {
             std::mem::swap(&mut self.output, &mut buffers.output);

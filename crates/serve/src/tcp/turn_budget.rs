@@ -1,6 +1,7 @@
 //! Turns of an HTTP/1.1 connection: a client that pipelines requests must not keep the worker's other
 //! connections waiting until all are answered.
 
+use crate::request::turn_end::Turn;
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -26,7 +27,9 @@ impl TurnBudget {
                     pause = None;
                     self.0.set(0);
                 }
+                let turn = Turn::begin();
                 let polled = connection.as_mut().poll(cx);
+                drop(turn);
                 if polled.is_ready() || self.0.get() < TURN_REQUESTS {
                     return polled;
                 }

@@ -46,15 +46,20 @@ async fn every_protocol_is_counted_by_its_responses_and_connections() {
         }
     }
     let metrics = wait(&server, |metrics| {
-        metrics
-            .protocols
-            .iter()
-            .all(|it| it.content_bytes > LARGE as u64)
+        metrics.protocols.iter().all(|it| {
+            let timed = it.durations.iter().map(|it| it.count()).sum::<u64>();
+            it.content_bytes > LARGE as u64 && timed == 7
+        })
     });
     for (protocol, name) in metrics.protocols.iter().zip(["h1", "h2", "h3"]) {
         assert_eq!(protocol.responses, [0, 3, 0, 4, 0], "{name}");
         let timed = protocol.durations.map(|it| it.count());
         assert_eq!(timed, protocol.responses, "{name}");
+        let sum = protocol.durations.map(|it| it.sum);
+        assert!(
+            sum[1] > Duration::ZERO && sum[3] > Duration::ZERO,
+            "{name} {sum:?}"
+        );
         assert_eq!(
             (protocol.connections, protocol.open_connections),
             (1, 1),

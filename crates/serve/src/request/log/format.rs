@@ -17,9 +17,10 @@ use std::time::SystemTime;
 /// `propensity` is the probability with which `offer` was chosen, and `held` says that a coin chose it for the
 /// week.
 ///
-/// `duration` is the time in seconds from when the head was screened to when the last byte was handed to
-/// the transport's buffers; of a file that goes there at once, in the turn that screens its request, it is
-/// 0.000000. `cut` says that the response was given up before that. A tunnel is never cut: it has no length.
+/// `duration` is the time in seconds from the beginning of the worker's turn that read the head to the end of the turn in
+/// which the last byte was handed over: what the kernel had room for then has gone to it. What it had no room for, some
+/// dozens of KiB at most, leaves later, as do bytes that the client has still to acknowledge. Over every protocol it
+/// is the same, and never 0. `cut` says that the response was given up before that. A tunnel is never cut: it has no length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum LogFormat {
     /// `key=value`, with texts in quotes as Rust escapes them. On one line:

@@ -88,7 +88,6 @@ pub(crate) struct Line<'a> {
     pub(crate) head: &'a LoggedHead,
     pub(crate) status: StatusCode,
     pub(crate) bytes: u64,
-    pub(crate) duration: Duration,
     /// The response was given up before it was whole.
     pub(crate) is_cut: bool,
     /// `None` where there is no HTTP/3 to offer.
@@ -103,21 +102,34 @@ pub(crate) struct LoggedOffer {
     pub(crate) class: ClientClass,
 }
 
-/// A line with its line feed, and without its time.
+/// A line with its line feed, and without its time and its duration.
 #[derive(Debug)]
 pub(crate) struct LineText {
     text: String,
     /// The offset of the time.
     time_at: usize,
+    /// The offset of the duration, behind the time; `None` in a format without durations.
+    duration_at: Option<usize>,
 }
 
 impl LineText {
-    /// Adds the line, at that time, to others.
-    pub(super) fn push_to(&self, lines: &mut Vec<u8>, time: SystemTime, format: LogFormat) {
-        let (before, after) = self.text.as_bytes().split_at(self.time_at);
-        lines.extend_from_slice(before);
+    /// Adds the line, at that time and of that duration, to others.
+    pub(super) fn push_to(
+        &self,
+        lines: &mut Vec<u8>,
+        (time, duration): (SystemTime, Duration),
+        format: LogFormat,
+    ) {
+        let text = self.text.as_bytes();
+        lines.extend_from_slice(&text[..self.time_at]);
         format.push_time(lines, time);
-        lines.extend_from_slice(after);
+        let mut rest = self.time_at;
+        if let Some(at) = self.duration_at {
+            lines.extend_from_slice(&text[rest..at]);
+            push_seconds(lines, duration);
+            rest = at;
+        }
+        lines.extend_from_slice(&text[rest..]);
     }
 }
 
@@ -129,18 +141,25 @@ impl Line<'_> {
             LogFormat::Combined => format!("{} - - [", self.client),
         };
         let time_at = text.len();
-        match format {
-            LogFormat::KeyValue => self.push_key_value(&mut text),
-            LogFormat::Json => self.push_json(&mut text),
-            LogFormat::Combined => self.push_combined(&mut text),
-        }
+        let duration_at = match format {
+            LogFormat::KeyValue => Some(self.push_key_value(&mut text)),
+            LogFormat::Json => Some(self.push_json(&mut text)),
+            LogFormat::Combined => {
+                self.push_combined(&mut text);
+                None
+            }
+        };
         text.push('\n');
-        LineText { text, time_at }
+        LineText {
+            text,
+            time_at,
+            duration_at,
+        }
     }
 
     /// Appends the rest of a line behind the time. A text in quotes is escaped as `Debug` does it: it
-    /// can't end its line.
-    fn push_key_value(&self, text: &mut String) {
+    /// can't end its line. Returns the offset of the duration.
+    fn push_key_value(&self, text: &mut String) -> usize {
         let LoggedHead {
             method,
             path,
@@ -177,7 +196,8 @@ impl Line<'_> {
             );
             text.push_str(if *held { " held=1" } else { "" });
         }
-        push(text, format_args!(" duration={}", seconds(self.duration)));
+        text.push_str(" duration=");
+        let duration_at = text.len();
         for (key, value) in [("host", host), ("referer", referer), ("agent", agent)] {
             if let Some(value) = value {
                 push(text, format_args!(" {key}={value:?}"));
@@ -193,10 +213,11 @@ impl Line<'_> {
         if self.is_cut {
             text.push_str(" cut=1");
         }
+        duration_at
     }
 
-    /// Appends the rest of a line behind the time.
-    fn push_json(&self, text: &mut String) {
+    /// Appends the rest of a line behind the time. Returns the offset of the duration.
+    fn push_json(&self, text: &mut String) -> usize {
         let LoggedHead {
             method,
             path,
@@ -239,10 +260,8 @@ impl Line<'_> {
             );
             text.push_str(if *held { ",\"held\":true" } else { "" });
         }
-        push(
-            text,
-            format_args!(",\"duration\":{}", seconds(self.duration)),
-        );
+        text.push_str(",\"duration\":");
+        let duration_at = text.len();
         for (key, value) in [("host", host), ("referer", referer), ("agent", agent)] {
             if let Some(value) = value {
                 push(text, format_args!(",\"{key}\":"));
@@ -261,6 +280,7 @@ impl Line<'_> {
             text.push_str(",\"cut\":true");
         }
         text.push('}');
+        duration_at
     }
 
     /// Appends the rest of a line behind the time.
@@ -281,9 +301,11 @@ impl Line<'_> {
     }
 }
 
-/// Seconds with six decimals.
-fn seconds(duration: Duration) -> String {
-    format!("{}.{:06}", duration.as_secs(), duration.subsec_micros())
+/// Adds seconds with six decimals.
+fn push_seconds(lines: &mut Vec<u8>, duration: Duration) {
+    use std::io::Write as _;
+    let (seconds, micros) = (duration.as_secs(), duration.subsec_micros());
+    write!(lines, "{seconds}.{micros:06}").expect("memory takes everything");
 }
 
 fn push(text: &mut String, more: std::fmt::Arguments<'_>) {

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use std::net::Ipv4Addr;
 use std::time::UNIX_EPOCH;
 
+const DURATION: Duration = Duration::from_nanos(1_000_123_456);
 const FORMATS: [LogFormat; 3] = [LogFormat::KeyValue, LogFormat::Json, LogFormat::Combined];
 
 fn request(target: &str, fields: &[(header::HeaderName, &[u8])]) -> LoggedHead {
@@ -36,7 +37,6 @@ fn line(head: &LoggedHead) -> Line<'_> {
         head,
         status: StatusCode::OK,
         bytes: 7,
-        duration: Duration::from_nanos(1_000_123_456),
         is_cut: false,
         logged_offer: None,
     }
@@ -45,7 +45,8 @@ fn line(head: &LoggedHead) -> Line<'_> {
 fn text(line: &Line<'_>, format: LogFormat) -> String {
     let mut lines = Vec::new();
     let time = UNIX_EPOCH + Duration::from_millis(1_795_313_113_123);
-    line.text(format).push_to(&mut lines, time, format);
+    line.text(format)
+        .push_to(&mut lines, (time, DURATION), format);
     String::from_utf8(lines).unwrap()
 }
 
