@@ -115,7 +115,7 @@ fn print(
     ))?;
     if !arguments.install && !arguments.rsa_chain && arguments.chain.is_none() {
         printer.say("\nTo trust the authority:\n");
-        printer.say(trust::instructions(authority).trim_end());
+        printer.say(trust::instructions(authority, None).trim_end());
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use super::file_error;
 use crate::Error;
 use std::fs;
 use std::io;
+use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -30,10 +31,15 @@ const SYSTEMS: [(&str, &str, &[&str]); 2] = [
     ),
 ];
 
-/// Tells people how to make each kind of client trust the authority.
+/// Tells people how to make each kind of client trust the authority. `port`: that of the server, if it is known.
 #[must_use]
-pub fn instructions(authority: &Path) -> String {
+pub fn instructions(authority: &Path, port: Option<NonZeroU16>) -> String {
     let ca = quoted(authority);
+    let port = match port.map(NonZeroU16::get) {
+        Some(443) => String::new(),
+        Some(port) => format!(":{port}"),
+        None => ":PORT".into(),
+    };
     format!(
         "\
 Debian, Ubuntu     sudo cp {ca} /usr/local/share/ca-certificates/altway-local-ca.crt && sudo update-ca-certificates
@@ -41,7 +47,7 @@ Fedora, RHEL       sudo cp {ca} /etc/pki/ca-trust/source/anchors/altway-local-ca
 macOS              sudo security add-trusted-cert -d -r trustRoot -k /Library/Keychains/System.keychain {ca}
 Chromium (Linux)   certutil -d sql:$HOME/.pki/nssdb -A -t C,, -n altway-local-ca -i {ca}
 Firefox            Settings > Certificates > Authorities > Import; or certutil with -d sql:PROFILE
-curl, once         curl --cacert {ca} https://localhost:8443/
+curl, once         curl --cacert {ca} https://localhost{port}/
 "
     )
 }
@@ -161,7 +167,18 @@ mod tests {
 
     #[test]
     fn instructions_survive_a_quote_in_the_path() {
-        let text = instructions(Path::new("/it's/ca.pem"));
+        let text = instructions(Path::new("/it's/ca.pem"), None);
         assert!(text.contains(r"--cacert '/it'\''s/ca.pem'"), "{text}");
+    }
+
+    #[test]
+    fn instructions_name_the_port_of_the_server() {
+        let url = |port| {
+            let text = instructions(Path::new("ca.pem"), NonZeroU16::new(port));
+            text.trim_end().rsplit(' ').next().unwrap().to_owned()
+        };
+        assert_eq!(url(9443), "https://localhost:9443/");
+        assert_eq!(url(443), "https://localhost/");
+        assert_eq!(url(0), "https://localhost:PORT/");
     }
 }

@@ -8,6 +8,7 @@ use altway_serve::{Certificates, ClientAuth, Error, Identity, certs};
 use anyhow::Result;
 use std::collections::HashMap;
 use std::io;
+use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -118,8 +119,11 @@ pub(super) fn certificates(
     printer: &Printer,
 ) -> Result<Reading> {
     let (mut of_own, mut of_files) = (Vec::new(), Vec::new());
-    let own =
-        |names: &[String]| own_certificate(names, origin, printer).map(|it| noted(it, &mut of_own));
+    let main = plan.config().listen.main();
+    let port = main.and_then(|it| NonZeroU16::new(it.address.port));
+    let own = |names: &[String]| {
+        own_certificate(names, port, origin, printer).map(|it| noted(it, &mut of_own))
+    };
     let read = |certificate: &Certificate| identity(certificate).map(|it| noted(it, &mut of_files));
     let mut ordered = Ordered::new(plan, origin);
     let mut all = altway_site::certificates(plan, read, |name| ordered.read(name), own)?;
@@ -259,7 +263,12 @@ fn credential(name: &str) -> Result<PathBuf> {
 }
 
 /// Says how to trust the authority when it is new, and where that is told ever after.
-fn own_certificate(names: &[String], origin: Origin<'_>, printer: &Printer) -> Result<Identity> {
+fn own_certificate(
+    names: &[String],
+    port: Option<NonZeroU16>,
+    origin: Origin<'_>,
+    printer: &Printer,
+) -> Result<Identity> {
     let store = certs::Store::open_default()?;
     let leaf = store.leaf(names)?;
     let authority = store.authority();
@@ -273,7 +282,7 @@ fn own_certificate(names: &[String], origin: Origin<'_>, printer: &Printer) -> R
         printer.say(&format!(
             "made a certificate for {names}; to trust its authority:\n"
         ));
-        printer.say(&certs::trust::instructions(&authority));
+        printer.say(&certs::trust::instructions(&authority, port));
     } else if matches!(origin, Origin::Start) {
         let authority = authority.display();
         printer.say(&format!("certificate of altway's own authority, {authority} (`altway certs` tells how to trust it)"));
