@@ -100,12 +100,20 @@ impl Files {
             compressed: Arc::new(Compressed::new(compress::MAX_BYTES)),
         };
         if let Some(name) = files.options.fallback()
-            && files.served().root.open_file(Path::new(name)).is_err()
+            && !files.has_file(name)
         {
             let path = root.as_ref().join(name);
             return Err(Error::Fallback { path });
         }
         Ok(files)
+    }
+
+    /// Returns true if there is a file of the folder at `path`, with a slash before it or without, that can be sent as an
+    /// error page or a fallback.
+    #[must_use]
+    pub fn has_file(&self, path: &str) -> bool {
+        let path = Path::new(path.trim_start_matches('/'));
+        self.served().root.open_file(path).is_ok()
     }
 
     /// Serves hidden files and folders like others. Default: they are not served.

@@ -4,6 +4,7 @@ pub(super) mod acme;
 mod admin;
 mod announce;
 pub(super) mod certificate;
+pub(super) mod error_pages;
 mod files;
 mod flags;
 pub(super) mod limits;
@@ -20,7 +21,7 @@ mod watch;
 use crate::hint::usage_error;
 use crate::printer::Printer;
 use crate::{Answer, config_file, signals, stderr};
-use altway_admin::{Admin, Reloaded};
+use altway_admin::Admin;
 use altway_config::{Plan, Protocol};
 use altway_proxy::Statistics;
 use altway_serve::{
@@ -74,9 +75,10 @@ Policies: the clients that are offered HTTP/3 by the Alt-Svc field
 
 A first SIGTERM or Ctrl-C lets requests end, a second ends the process at once. SIGHUP reads
 certificate, key and OCSP response again: connections go on, and if a file is bad the former ones
-stay in use. At its start and at SIGHUP the server warns of a key that others can read, of a
-certificate that is expired, not yet valid, or within 14 days of its end, and of a chain that costs
-QUIC clients a round trip; it serves all the same. SIGUSR1 reopens the access log by its name: for
+stay in use; a line on stderr says what came of it, as after `altway reload`. At its start and at
+SIGHUP the server warns of a key that others can read, of a certificate that is expired, not yet
+valid, or within 14 days of its end, and of a chain that costs QUIC clients a round trip, and of an
+error page that is not there; it serves all the same. SIGUSR1 reopens the access log by its name: for
 logrotate, postrotate is `kill -USR1` with the process number.
 
 Once a minute a line on stderr sums up what was refused, for each client network.
@@ -179,7 +181,7 @@ pub(super) fn run_plan(
     // Before any other thread begins.
     let sandbox = Sandbox::enter(plan, &places, admin_at.as_ref())?;
     queue_stderr(printer);
-    let site = setup::site(plan, &how.statistics)?;
+    let site = setup::site(plan, &how.statistics, printer)?;
     let mut stamps = watch::Stamps::of(plan);
     let acme = acme::open(plan)?;
     let demand = acme.as_ref().map(acme::Acme::demand);
@@ -225,7 +227,7 @@ pub(super) fn run_plan(
     .with_upstreams(admin::upstreams(&how.statistics))
     .with_sandbox(state.word());
     let admin = with_acme(admin, acme.as_ref(), &ordered);
-    handle_signals(handle, admin.clone(), stopped, *printer)?;
+    handle_signals(handle, admin.clone(), stopped)?;
     let _listening = admin::start(&admin, admin_at.as_ref(), options.takeover.is_some())?;
     if let Some(account) = account {
         account.adopt(&places);
@@ -295,26 +297,14 @@ fn admin_address(
     Ok(own.cloned().or(said))
 }
 
-fn handle_signals(
-    stop: StopHandle,
-    admin: Admin,
-    manager: Manager,
-    printer: Printer,
-) -> Result<()> {
+fn handle_signals(stop: StopHandle, admin: Admin, manager: Manager) -> Result<()> {
     let gone = stop.clone();
     signals::on_stop(move || {
         // First, lest a process with nothing left to do be gone before.
         manager.stopping();
         stop.stop();
     })?;
-    let read_again = move || match admin.reload() {
-        Some(Reloaded {
-            success: true,
-            report,
-        }) => printer.say(&format!("SIGHUP: {}", report.trim_end())),
-        Some(Reloaded { report, .. }) => tracing::error!("SIGHUP: {}", report.trim_end()),
-        None => {}
-    };
+    let read_again = move || drop(admin.reload());
     signals::on_hangup(read_again, move || gone.stop())?;
     Ok(())
 }

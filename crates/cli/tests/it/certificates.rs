@@ -116,7 +116,7 @@ fn sighup_replaces_the_certificate_under_connections_that_go_on() {
     let stapled = seen(&serving, "-status");
     assert!(stapled.contains("Serial Number: 1002"), "{stapled}");
     assert_eq!(old.get(), "HTTP/1.1 200 OK");
-    assert!(log(&dir).contains("SIGHUP: the certificate was read again"));
+    assert!(log(&dir).contains("reload: the certificate was read again"));
     assert_eq!(serving.terminate(), Some(0));
 }
 
@@ -147,7 +147,7 @@ fn a_bad_file_leaves_the_former_certificate_in_use_and_one_error_in_the_log() {
     // The response in the file is for the former one.
     issue(&dir, "0x1002");
     serving.signal(Signal::HUP);
-    let said = "ERROR altway::commands::serve: SIGHUP: the former certificate stays in \
+    let said = "ERROR altway::commands::serve::reload: reload: the former certificate stays in \
                 use: the OCSP response `ocsp.der` is for another certificate";
     eventually("an error in the log", || log(&dir).contains(said));
     assert_eq!(log(&dir).matches("ERROR").count(), 1);
@@ -203,7 +203,7 @@ fn a_certificate_near_its_end_is_named_until_it_is_replaced() {
     assert_eq!(log(&dir).matches(soon).count(), 1, "{}", log(&dir));
     issued("365");
     serving.signal(Signal::HUP);
-    let again = "SIGHUP: the certificate was read again";
+    let again = "reload: the certificate was read again";
     eventually("read again", || log(&dir).contains(again));
     assert_eq!(log(&dir).matches("warning:").count(), 1, "{}", log(&dir));
 }
@@ -214,7 +214,7 @@ fn sighup_has_altways_own_certificate_made_anew_when_it_is_time() {
     let serving = Serving::start(&dir, &[]);
     let former = serial(&dir, &serving);
     serving.signal(Signal::HUP);
-    eventually("read again", || log(&dir).contains("SIGHUP"));
+    eventually("read again", || log(&dir).contains("reload: "));
     assert_eq!(serial(&dir, &serving), former);
     std::fs::remove_file(dir.path().join("data/altway/certs/leaf.pem")).unwrap();
     serving.signal(Signal::HUP);

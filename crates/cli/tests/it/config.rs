@@ -189,6 +189,36 @@ fn what_a_configuration_names_is_opened_unless_told_not_to() {
 }
 
 #[test]
+fn an_error_page_that_is_not_there_is_warned_of_and_a_fallback_refused() {
+    let dir = dir();
+    let config = |more: &str| {
+        let route = "[[site]]\ndefault = true\n\n[[site.route]]\nfiles = \"site\"\n";
+        format!("{route}error-pages = {{ 404 = \"/missing\", 500 = \"/index.html\" }}\n{more}")
+    };
+    let warning = "the error page `/missing` is not in `site`: responses of status 404 have altway's own page until it is\n";
+    dir.file("altway.toml", config(""));
+    let check = ["config", "check", "altway.toml"];
+    let output = dir.altway(check).stdin(Stdio::null()).output().unwrap();
+    assert_eq!(
+        text(&output.stderr),
+        format!("warning: altway.toml:6:17: {warning}altway.toml is right: 1 site, 1 route\n")
+    );
+    assert_eq!(output.status.code(), Some(0));
+    let serving = Serving::start(&dir, &["--error-page=404=missing"]);
+    let said = std::fs::read_to_string(dir.path().join("log")).unwrap();
+    assert!(
+        said.contains("warning: the error page `/missing` is not in `"),
+        "{said}"
+    );
+    assert_eq!(serving.terminate(), Some(0));
+    dir.file("altway.toml", config("fallback = \"/app.html\"\n"));
+    let said = refusal(&mut dir.altway(check));
+    assert!(said.contains("altway.toml:7:1"), "{said}");
+    assert!(said.contains("site/app.html"), "{said}");
+    assert!(!said.contains("is right"), "{said}");
+}
+
+#[test]
 fn keys_are_read_from_the_environment_and_from_credentials() {
     let dir = dir();
     success(&mut dir.altway(["certs"]));

@@ -134,13 +134,21 @@ fn a_reload_changes_sites_and_says_so_and_a_file_with_faults_changes_nothing() {
         assert!(ask(&serving, "c.example", "/").ends_with("home of b"));
     }
 
+    let told = log(&dir);
+    for line in [
+        "reload: nothing in the configuration has changed\n",
+        "reload: added site c.example; removed site b.example\n",
+        "ERROR altway::commands::serve::reload: reload: the former configuration stays in use: ",
+    ] {
+        assert!(told.contains(line), "{line} in {told}");
+    }
     dir.file("altway.toml", config(SECOND));
     serving.signal(Signal::HUP);
     eventually("SIGHUP is obeyed", || {
         ask(&serving, "b.example", "/").ends_with("home of b")
     });
     eventually("and told of", || {
-        log(&dir).contains("SIGHUP: added site b.example")
+        log(&dir).contains("reload: added site b.example; removed site c.example\n")
     });
     assert_eq!(serving.terminate(), Some(0));
 }

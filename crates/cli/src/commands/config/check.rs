@@ -3,6 +3,7 @@
 use crate::commands::policy::read_surface;
 use crate::commands::serve::acme;
 use crate::commands::serve::certificate::{client_auth, identity};
+use crate::commands::serve::error_pages;
 use crate::commands::serve::limits::{Spelling, bounds, of_upstreams};
 use crate::config_file::{extent, load, refused};
 use crate::hint;
@@ -73,6 +74,25 @@ impl Opened<'_> {
         }
     }
 
+    fn files(&mut self, files: &altway_config::Files, path: &str, printer: &Printer) {
+        let opened = Files::open(&files.root).map_err(Into::into);
+        let Some(folder) = self.keep(&format!("{path}.files"), opened) else {
+            return;
+        };
+        if let Some(fallback) = files.fallback.as_ref().map(|it| it.as_str())
+            && !folder.has_file(fallback)
+        {
+            let path_of_file = files.root.join(fallback.trim_start_matches('/'));
+            let error = altway_serve::Error::Fallback { path: path_of_file };
+            let _ = self.keep::<()>(&format!("{path}.fallback"), Err(error.into()));
+        }
+        for (index, warning) in error_pages::missing(files, &folder) {
+            let place = self.places.of(&format!("{path}.error-pages.{index}"));
+            let place = place.map(|it| format!("{it}: ")).unwrap_or_default();
+            printer.warn(&format!("{place}{warning}"));
+        }
+    }
+
     fn proxy(&mut self, proxy: &Proxy, path: &str, printer: &Printer) {
         let faults = altway_site::check_proxy(proxy);
         let is_usable = faults.is_empty();
@@ -111,8 +131,7 @@ impl Opened<'_> {
                 let path = format!("{path}.route.{index}");
                 match &route.action {
                     Action::Files(files) => {
-                        let opened = Files::open(&files.root).map_err(Into::into);
-                        let _ = self.keep(&format!("{path}.files"), opened);
+                        self.files(files, &path, printer);
                         // Which encoders there are is a matter of the build, and not of the words.
                         let options = altway_site::files_options(site, route, files);
                         let checked = options.and_then(|it| it.check()).map_err(Into::into);

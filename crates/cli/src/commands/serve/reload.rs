@@ -4,7 +4,7 @@ use super::acme::{self, Ordering};
 use super::certificate::{Origin, Reading, certificates};
 use super::places::Places;
 use super::sandbox::Sandbox;
-use super::setup::ticket_keys;
+use super::setup::{self, ticket_keys};
 use super::watch::{self, Stamps};
 use crate::config_file;
 use crate::printer::Printer;
@@ -16,6 +16,9 @@ use altway_serve::ReloadHandle;
 use anyhow::Result;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// Lines of a report that the log has at most.
+const LOGGED_LINES: usize = 32;
 
 /// The configuration that a server is run by, and the handle that changes it.
 #[derive(Debug)]
@@ -86,8 +89,20 @@ impl Reloading {
         self.look_for("");
     }
 
-    /// Reads everything again and has the server go by it. What can't be used changes nothing.
+    /// Reads everything again and has the server go by it. What can't be used changes nothing. The server's own log says
+    /// what came of it, whoever asked.
     pub(super) fn reload(&self) -> Reloaded {
+        let reloaded = self.read_all();
+        match reloaded.success {
+            true => self
+                .printer
+                .say(&format!("reload: {}", bounded(&reloaded.report, "; "))),
+            false => tracing::error!("reload: {}", bounded(&reloaded.report, "\n")),
+        }
+        reloaded
+    }
+
+    fn read_all(&self) -> Reloaded {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         match self.prepared(&current.plan) {
             Ok((plan, stamps, report)) => {
@@ -195,7 +210,7 @@ impl Reloading {
             reading.certificates
         });
         let count = shown.as_ref().map(|shown| shown.iter().count());
-        let site = altway_site::site_counted(&plan, &self.statistics)?;
+        let site = setup::site(&plan, &self.statistics, &self.printer)?;
         self.server
             .replace(&site, &altway_site::hosts(&plan), shown)?;
         if let Some((acme, change)) = acme {
@@ -211,6 +226,17 @@ impl Reloading {
             None => read_again_by_options(count).into(),
         };
         Ok((plan, stamps, report))
+    }
+}
+
+/// The first lines of a report for the log, joined by `between`.
+fn bounded(report: &str, between: &str) -> String {
+    let lines: Vec<&str> = report.trim_end().lines().collect();
+    let first = &lines[..lines.len().min(LOGGED_LINES)];
+    let text = first.join(between);
+    match lines.len() - first.len() {
+        0 => text,
+        more => format!("{text}{between}and {more} more"),
     }
 }
 
@@ -403,6 +429,17 @@ mod tests {
         );
     }
 
+    #[test]
+    fn the_log_has_the_first_lines_of_a_report() {
+        assert_eq!(bounded("a\nb\n", "; "), "a; b");
+        let added = |count: usize| "added\n".repeat(count);
+        let most = bounded(&added(LOGGED_LINES), "; ");
+        assert_eq!(most.matches("added").count(), LOGGED_LINES);
+        assert!(!most.contains("more"));
+        let long = bounded(&added(1000), "; ");
+        assert!(long.ends_with("; added; and 968 more"), "{long}");
+    }
+
     /// A certificate with its key, in a folder to which a link leads: `NAME/..data/tls.crt`.
     fn swap(folder: &Path, version: &str, names: &[&str]) {
         let made = Store::open(folder.join(format!("store-{version}"))).unwrap();
@@ -418,10 +455,10 @@ mod tests {
 
     /// A server that goes by a plan, and what reads its files again.
     fn bound(plan: Plan) -> (altway_serve::Server, Reloading) {
-        use super::super::{limits::Spelling, sandbox::State, setup};
+        use super::super::{limits::Spelling, sandbox::State};
         let printer = Printer::new(true);
         let mut stamps = Stamps::of(&plan);
-        let site = setup::site(&plan, &Arc::default()).unwrap();
+        let site = setup::site(&plan, &Arc::default(), &printer).unwrap();
         let (told, spelling) = ((None, &mut stamps), Spelling::Keys);
         let options = setup::options(&plan, site, spelling, told, &printer).unwrap();
         let server = altway_serve::Server::bind(&options).unwrap();

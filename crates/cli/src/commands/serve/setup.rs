@@ -2,6 +2,7 @@
 
 use super::acme::Demand;
 use super::certificate::{Origin, Reading, certificates};
+use super::error_pages;
 use super::limits::{self, Spelling};
 use super::translated;
 use super::watch::Stamps;
@@ -24,17 +25,20 @@ use std::num::{NonZeroU16, NonZeroUsize};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The sites of the plan, their folders looked at.
+/// The sites of the plan, their folders looked at, with warnings of error pages that are not there.
 ///
 /// # Errors
 /// A folder can't be served.
-pub(super) fn site(plan: &Plan, statistics: &Arc<Statistics>) -> Result<Site> {
+pub(super) fn site(plan: &Plan, statistics: &Arc<Statistics>, printer: &Printer) -> Result<Site> {
     // No certificate is made for a folder that can't be served.
     for (site, route) in routes(plan) {
         if let Action::Files(files) = &route.action {
             Folder::open_with(&files.root, altway_site::files_options(site, route, files)?)?;
         }
     }
+    error_pages::warnings(plan)
+        .iter()
+        .for_each(|it| printer.warn(it));
     Ok(altway_site::site_counted(plan, statistics)?)
 }
 
