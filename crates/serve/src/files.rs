@@ -29,6 +29,7 @@ mod validators;
 mod variants;
 
 use crate::Error;
+use crate::incidents::HiddenName;
 use crate::request::body::Body;
 use background::Background;
 pub(crate) use cache::{Entry, FileCache};
@@ -184,7 +185,7 @@ impl ServedFolder {
     fn get<B>(&self, request: &Request<B>, now: SystemTime) -> Reply {
         let mut found = self.find(request);
         let mut by_mode = false;
-        if let Err(Refusal::NotFound) = found
+        if let Err(Refusal::NotFound | Refusal::Hidden) = found
             && self.options.fallback.is_some()
         {
             by_mode = true;
@@ -203,6 +204,11 @@ impl ServedFolder {
             Err(Refusal::Folder(name)) => (self.list(request, &name), None),
             Err(Refusal::Redirect(location)) => (Reply::Now(redirect(&location)), None),
             Err(Refusal::NotFound) => (Reply::Now(page(StatusCode::NOT_FOUND)), None),
+            Err(Refusal::Hidden) => {
+                let mut response = page(StatusCode::NOT_FOUND);
+                response.extensions_mut().insert(HiddenName);
+                (Reply::Now(response), None)
+            }
             Err(Refusal::Status(status)) => (Reply::Now(page(status)), None),
         };
         let (files, is_head) = (self.clone(), request.method() == Method::HEAD);

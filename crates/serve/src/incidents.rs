@@ -6,6 +6,7 @@
 use crate::PrefixLengths;
 use crate::client_prefix::ClientPrefix;
 use crate::locks::lock;
+use http::StatusCode;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::net::IpAddr;
@@ -44,8 +45,14 @@ macro_rules! incidents {
 }
 
 incidents! {
-    /// A request that can't be understood or is too large: 400, 414, 431 or a stream error.
+    /// A request that the rules of requests refuse: 400, 421, 501 or a stream error.
     RefusedRequest = "refused request",
+    /// A request whose head, or target, is larger than it may be: 431, 414.
+    HeadLimit = "head limit",
+    /// A request without the client certificate that its site requires: 403.
+    ClientCertificate = "client certificate",
+    /// A request for a name that begins with a dot, where those are not served: 404.
+    HiddenName = "hidden name",
     /// A connection beyond the client's share, or beyond the worker's limit.
     ConnectionLimit = "connection limit",
     /// A handshake beyond the client's share.
@@ -74,6 +81,17 @@ incidents! {
 }
 
 impl Incident {
+    /// The incident of a request that is refused with that status for its head.
+    pub(crate) fn of_refusal(status: StatusCode) -> Self {
+        match status {
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE | StatusCode::URI_TOO_LONG => {
+                Self::HeadLimit
+            }
+            StatusCode::FORBIDDEN => Self::ClientCertificate,
+            _ => Self::RefusedRequest,
+        }
+    }
+
     /// The incident of a connection that this side has closed with an error code because of what its peer did; `excessive`
     /// and `none`: the protocol's codes of excessive load and of no error.
     pub(crate) fn of_close<C: Copy + PartialEq>(code: C, excessive: C, none: C) -> Option<Self> {
@@ -94,6 +112,11 @@ impl fmt::Display for Incident {
 /// struck, which is counted, and not one of a server behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContentTooLong;
+
+/// Mark of a 404 for a name that is there or not, and that is not served because it begins with a dot, in a response's
+/// extensions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HiddenName;
 
 /// The counters of a server, shared by its workers. One mutex: it is taken where something is refused,
 /// which is no hot path, and held for a look-up.

@@ -133,12 +133,12 @@ impl Context {
             // What is no HTTP/1.1, or too large, hyper answers by itself.
             let refused = error.downcast_ref::<hyper::Error>();
             if let Some(refused) = refused.filter(|error| error.is_parse()) {
-                let incidents = &self.setup.service.incidents;
-                incidents.record(client, Incident::RefusedRequest);
                 let status = match refused.is_parse_too_large() {
                     true => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
                     false => StatusCode::BAD_REQUEST,
                 };
+                let incidents = &self.setup.service.incidents;
+                incidents.record(client, Incident::of_refusal(status));
                 let counters = &self.responder.counters;
                 counters.responded(Protocol::Http1, status, HostIndex::OTHERS, None);
             }

@@ -27,7 +27,7 @@ impl ServedFolder {
         query: Option<&str>,
     ) -> Result<OpenedFile, Refusal> {
         if asked.is_hidden(self.options.hidden.into()) {
-            return Err(Refusal::NotFound);
+            return Err(Refusal::Hidden);
         }
         if asked.directory {
             return self.index_of(&asked.relative);

@@ -57,6 +57,8 @@ pub(crate) enum Refusal {
     Folder(PathBuf),
     /// The file is not there, or is none that this server gives out.
     NotFound,
+    /// One of the path's names begins with a dot, and such names are treated as missing.
+    Hidden,
     /// Another status answers the request.
     Status(StatusCode),
 }

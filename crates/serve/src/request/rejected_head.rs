@@ -28,7 +28,7 @@ impl RejectedHead {
 
     fn incident(self) -> Incident {
         match self {
-            Self::TooLarge => Incident::RefusedRequest,
+            Self::TooLarge => Incident::HeadLimit,
             Self::Late => Incident::SlowClient,
         }
     }

@@ -6,7 +6,7 @@ use crate::client_auth::{ClientCertificate, Presented};
 use crate::clients::AdmittedConnection;
 use crate::embed::{Answering, Hints};
 use crate::files::{self, FileCache};
-use crate::incidents::{ContentTooLong, Incident};
+use crate::incidents::{ContentTooLong, HiddenName, Incident};
 use crate::limits::Limits;
 use crate::metrics::{LatestVisit, OpenConnection, WorkerCounters};
 use crate::request::body::Body;
@@ -335,6 +335,9 @@ impl<I> Requests<I> {
         {
             self.record(Incident::ContentLimit);
         }
+        if let Some(HiddenName) = response.extensions_mut().remove() {
+            self.record(Incident::HiddenName);
+        }
         let response = fit(&asked.method, response);
         self.complete((asked.logged, asked.began), response, now)
     }
@@ -342,7 +345,7 @@ impl<I> Requests<I> {
     /// Counts a request that the protocol has answered by itself, without our fields. The access log has nothing
     /// of it.
     pub(crate) fn answered_below(&self, status: StatusCode) {
-        self.record(Incident::RefusedRequest);
+        self.record(Incident::of_refusal(status));
         let counters = &self.responder.counters;
         counters.responded(self.protocol, status, HostIndex::OTHERS, None);
     }
@@ -452,7 +455,7 @@ impl<I> Requests<I> {
         status: StatusCode,
         now: Now,
     ) -> Response<Body> {
-        self.record(Incident::RefusedRequest);
+        self.record(Incident::of_refusal(status));
         self.complete_for(head, files::page(status), now)
     }
 

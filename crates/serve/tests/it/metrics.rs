@@ -123,7 +123,25 @@ async fn requests_that_are_not_answered_yet_are_told_over_every_protocol() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_refused_is_counted_by_its_kind() {
+async fn hidden_names_are_counted_over_every_protocol_and_missing_ones_are_not() {
+    let server = Running::tls(|_| {});
+    let mut over_h1 = h1(server.connect_tls(&[b"http/1.1"]).await).await;
+    let mut over_h2 = h2(server.connect_tls(&[b"h2"]).await).await;
+    let mut over_h3 = H3::connect(&server);
+    for path in ["/none", "/.git/config"] {
+        let one = soon(over_h1.send_request(get(path))).await.unwrap();
+        let two = soon(over_h2.send_request(get(path))).await.unwrap();
+        assert!(one.status() == 404 && two.status() == 404, "{path}");
+        over_h3.get(path);
+    }
+    let metrics = wait(&server, |metrics| {
+        metrics.incidents.iter().any(|it| it.1 == 3)
+    });
+    assert_eq!(metrics.incidents, [("hidden name", 3)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn too_large_a_head_is_counted_as_such() {
     let server = Running::clear(|_| {});
     let mut client = h1(server.connect().await).await;
     let mut request = crate::common::get_over(false, "/");
@@ -132,7 +150,7 @@ async fn what_is_refused_is_counted_by_its_kind() {
     let refused = soon(client.send_request(request)).await.unwrap();
     assert!(refused.status().is_client_error());
     let metrics = wait(&server, |metrics| !metrics.incidents.is_empty());
-    assert_eq!(metrics.incidents, [("refused request", 1)]);
+    assert_eq!(metrics.incidents, [("head limit", 1)]);
     assert!(metrics.offers.is_empty(), "clear text offers nothing");
     assert!(server.monitor().certificates().is_empty());
 }

@@ -173,7 +173,7 @@ async fn heads_that_are_too_large_for_every_protocol_are_answered_431_and_counte
         assert!(refused.headers().contains_key("date"), "{version}");
         assert!(alt_svc(&refused).is_some() || version == 2, "{version}");
     }
-    wait_for(&server, "refused request", 3);
+    wait_for(&server, "head limit", 3);
     let metrics = server.monitor().metrics();
     assert!(
         metrics
