@@ -4,7 +4,7 @@ use crate::keys::{self, SECTIONS, Section};
 use altway_document::{Syntax, nearest};
 
 /// Words of nginx and Caddy, and the keys that say the same.
-const OF_OTHER_SERVERS: [(&str, &str); 8] = [
+const OF_OTHER_SERVERS: [(&str, &str); 20] = [
     ("root", "`files` in a [[site.route]] names the folder"),
     (
         "location",
@@ -28,7 +28,58 @@ const OF_OTHER_SERVERS: [(&str, &str); 8] = [
         "tls",
         "`certificate = { chain = \"FILE\", key = \"FILE\" }` in a [[site]]",
     ),
+    (
+        "file_server",
+        "`files` in a [[site.route]] names the folder",
+    ),
+    (
+        "try_files",
+        "`fallback` beside `files` names the page of an application of one page",
+    ),
+    ("error_page", "`error-pages` beside `files`"),
+    ("handle_errors", "`error-pages` beside `files`"),
+    ("return", "`redirect` or `respond` in a [[site.route]]"),
+    ("redir", "`redirect` in a [[site.route]]"),
+    (
+        "rewrite",
+        "`redirect` in a [[site.route]] leads elsewhere; beside `proxy` there are `strip-prefix` and `add-prefix`",
+    ),
+    ("add_header", "`headers` in a [[site]] or a [[site.route]]"),
+    ("encode", "`compress` beside `files`"),
+    ("gzip", "`compress` beside `files`"),
+    (
+        "access_log",
+        "`access` in [log] names the file of the access log",
+    ),
+    (
+        "staging",
+        "`directory` names another authority: \"https://acme-staging-v02.api.letsencrypt.org/directory\" is Let's Encrypt's for trials",
+    ),
 ];
+
+/// Keys whose values are written in another form than other servers have for them.
+const OF_FORMS: [(&str, &str); 4] = [
+    ("listen", "write [listen], and below it `https = \"*:443\"`"),
+    (
+        "proxy",
+        "the servers behind alone, like `proxy = [\"http://10.0.1.1:8080\"]`; what else is to be said of them stands beside it",
+    ),
+    (
+        "files",
+        "the folder alone, like `files = \"/srv/www\"`; what else is to be said of it stands beside it",
+    ),
+    (
+        "acme",
+        "write [acme], and below it its keys; without any it is Let's Encrypt's",
+    ),
+];
+
+/// The hint on a value of the wrong kind.
+pub(super) fn of_form(key: &str) -> Option<String> {
+    let mut forms = OF_FORMS.iter();
+    let (_, hint) = forms.find(|(name, _)| *name == key)?;
+    Some((*hint).into())
+}
 
 /// The hint on a key that a table of `section` does not have, and the key that is meant if there is one of a similar name.
 pub(super) fn of_key<'s>(name: &str, section: &'s Section) -> (String, Option<&'s str>) {

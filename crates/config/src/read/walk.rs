@@ -196,7 +196,7 @@ impl Walk {
         self.fault(
             value.span(),
             format!("`{key}` is {found}: expected {wanted}"),
-            None,
+            hints::of_form(key),
         );
     }
 
