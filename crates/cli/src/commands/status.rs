@@ -131,13 +131,26 @@ pub(crate) fn reload(arguments: &ReloadArguments, printer: &Printer) -> Result<A
     })
 }
 
-/// Lines for a terminal.
+/// Width of the names of servers behind, in characters: with the figures a line has 80.
+const SERVER: usize = 21;
+
+/// Lines for a terminal of 80 columns; sentences may be longer.
 #[derive(Default)]
 struct Lines(String);
 
 impl Lines {
     fn add(&mut self, line: impl std::fmt::Display) {
         writeln!(self.0, "{line}").expect("a string takes everything");
+    }
+
+    /// A row of a table whose first column has a name and `width`; a longer name has a line of its own.
+    fn row(&mut self, name: &str, width: usize, rest: impl std::fmt::Display) {
+        let fits = name.chars().count() <= width;
+        if !fits {
+            self.add(name);
+        }
+        let first = if fits { name } else { "" };
+        self.add(format_args!("{first:<width$} {rest}"));
     }
 
     /// The heading of a part, with an empty line before it.
@@ -193,7 +206,7 @@ fn process(lines: &mut Lines, status: &Status) {
     let age = span(status.now.saturating_sub(status.since));
     let id = process.id;
     lines.add(format_args!(
-        "altway {version} at {address}, policy {policy}, sandbox {sandbox}, process {id}, for {age}"
+        "altway {version} at {address}, process {id}, for {age}"
     ));
     if !further.is_empty() {
         let further: Vec<_> = further.iter().map(ToString::to_string).collect();
@@ -201,9 +214,10 @@ fn process(lines: &mut Lines, status: &Status) {
     }
     let threads = match threads.map_or(0, NonZeroUsize::get) {
         0 => String::new(),
-        1 => "1 thread, ".into(),
-        many => format!("{many} threads, "),
+        1 => ", 1 thread".into(),
+        many => format!(", {many} threads"),
     };
+    lines.add(format_args!("policy {policy}, sandbox {sandbox}{threads}"));
     let told = |value: Option<u64>| value.map_or("?".to_owned(), |value| value.to_string());
     let memory = told(process.resident_bytes.map(|bytes| bytes >> 20));
     let most = process.max_open_files;
@@ -214,14 +228,15 @@ fn process(lines: &mut Lines, status: &Status) {
         .map(|ms| format!("{:.1}", ms as f64 / 1000.0));
     let processor = processor.unwrap_or_else(|| "?".to_owned());
     lines.add(format_args!(
-        "{threads}memory {memory} MiB, {files} open files, {processor} s of processor time, {} requests in progress",
-        status.active_requests
+        "memory {memory} MiB, {files} open files, {processor} s of processor time"
     ));
     let pool = &status.quic_pool;
+    let mut now = format!("requests in progress: {}", status.active_requests);
     if pool.limit_bytes > 0 {
         let [held, limit] = [pool.bytes, pool.limit_bytes].map(|bytes| bytes >> 20);
-        lines.add(format_args!("HTTP/3 holds {held} MiB of {limit}"));
+        now += &format!("; HTTP/3 holds {held} MiB of {limit}");
     }
+    lines.add(now);
     let results = status.quic_handshakes.iter();
     let results = results.filter(|(_, count)| **count > 0);
     let results: Vec<_> = results
@@ -237,7 +252,7 @@ fn upstreams(lines: &mut Lines, status: &Status) {
         return;
     }
     lines.part(&format!(
-        "{:<28} {:<5} {:>10} {:>6} {:>8} {:>8} {:>8} {:>9} {:>6} {:>6}",
+        "{:<SERVER$} {:<5} {:>8} {:>4} {:>6} {:>5} {:>7} {:>7} {:>4} {:>4}",
         "upstream",
         "state",
         "requests",
@@ -254,16 +269,16 @@ fn upstreams(lines: &mut Lines, status: &Status) {
         let failed: u64 = it.failures.values().sum();
         let half = it.median_bound_ms();
         let half = half.map_or("-".to_owned(), |ms| format!("{ms} ms"));
-        lines.add(format_args!(
-            "{:<28} {state:<5} {:>10} {:>6} {failed:>8} {:>8} {:>8} {half:>9} {:>6} {:>6}",
-            it.server,
+        let figures = format_args!(
+            "{state:<5} {:>8} {:>4} {failed:>6} {:>5} {:>7} {half:>7} {:>4} {:>4}",
             it.requests,
             it.in_progress,
             it.retries,
             it.ejections,
             it.open_connections,
             it.idle_connections
-        ));
+        );
+        lines.row(&it.server, SERVER, figures);
         for (reason, count) in it.failures.iter().filter(|(_, count)| **count > 0) {
             lines.add(format_args!("  {reason:<26} {count:>16} failed"));
         }

@@ -56,12 +56,15 @@ fn arrivals(lines: &mut Lines, status: &Status) {
     }
 }
 
+/// Width of the names of sites, in characters: with the figures a line has 80.
+const SITE: usize = 40;
+
 fn sites(lines: &mut Lines, status: &Status) {
     if status.sites.is_empty() {
         return;
     }
     lines.part(&format!(
-        "{:<32} {:>10} {:>8} {:>8} {:>10}",
+        "{:<SITE$} {:>10} {:>8} {:>8} {:>10}",
         "site", "responses", "4xx", "5xx", "offered h3"
     ));
     for it in &status.sites {
@@ -78,9 +81,8 @@ fn sites(lines: &mut Lines, status: &Status) {
             it.responses.iter().sum::<u64>(),
             share.unwrap_or_else(|| "-".into()),
         );
-        lines.add(format_args!(
-            "{name:<32} {all:>10} {r4:>8} {r5:>8} {share:>10}"
-        ));
+        let figures = format_args!("{all:>10} {r4:>8} {r5:>8} {share:>10}");
+        lines.row(name, SITE, figures);
     }
 }
 
