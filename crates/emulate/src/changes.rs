@@ -18,7 +18,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// The name of a record in its folder.
-const FILE: &str = "interfaces.json";
+pub(crate) const FILE: &str = "interfaces.json";
 
 /// Changes of the interfaces on both sides of a link. Dropping it undoes what is not the link's own to
 /// undo.
@@ -88,6 +88,11 @@ impl Drop for Changes {
             }
         }
     }
+}
+
+/// Returns true if a folder has a record of what is to be undone.
+pub(crate) fn are_recorded(folder: &Path) -> bool {
+    folder.join(FILE).exists()
 }
 
 /// Undoes what the record in a folder tells of, if there is one; returns what that was.

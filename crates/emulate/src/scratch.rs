@@ -2,18 +2,23 @@
 //! made it was killed.
 //!
 //! The folder is locked (flock(2)) as long as its owner lives, however it ends, so that nobody takes
-//! away a folder that is in use, and process numbers need not be believed.
+//! away a folder that is in use, and process numbers need not be believed. Whoever makes one takes away those of a day ago
+//! whose owners are gone, but for those that say what is to be put back.
 
-use crate::Error;
+use crate::{Error, changes};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
 /// Beginning of the names of all such folders.
 const PREFIX: &str = "altway-scratch-";
+
+/// Age at which an abandoned folder goes without being asked for: until then someone may want to look at it.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A folder of this user's alone in the system's temporary folder; gone when it is dropped.
 #[derive(Debug)]
@@ -24,11 +29,12 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes an empty one.
+    /// Makes an empty one, and removes those that were abandoned a day ago or longer.
     ///
     /// # Errors
     /// The temporary folder takes none.
     pub fn create() -> io::Result<Self> {
+        remove_old(&std::env::temp_dir(), SystemTime::now());
         loop {
             let folder = tempfile::Builder::new().prefix(PREFIX).tempdir()?;
             let Ok(lock) = open(folder.path()) else {
@@ -70,6 +76,20 @@ pub(crate) fn remove_abandoned(
     });
     let removed = ours.filter(|path| remove_if_abandoned(path, &mut prepare));
     Ok(removed.collect())
+}
+
+/// Removes the folders of this user in `parent` that were abandoned for a day, and hold nothing that is to be put back
+/// first. One that can't be removed stays.
+fn remove_old(parent: &Path, now: SystemTime) {
+    let is_old = |path: &Path| {
+        let changed = fs::symlink_metadata(path).and_then(|it| it.modified());
+        let age = changed.ok().and_then(|time| now.duration_since(time).ok());
+        age.is_some_and(|age| age >= DAY)
+    };
+    let may_go = |path: &Path| is_old(path) && !changes::are_recorded(path);
+    if let Err(error) = remove_abandoned(parent, may_go) {
+        tracing::debug!(%error, "abandoned folders stay");
+    }
 }
 
 fn remove_if_abandoned(path: &Path, prepare: impl FnOnce(&Path) -> bool) -> bool {
@@ -147,6 +167,24 @@ mod tests {
         drop(lock);
         let removed = remove_abandoned(parent.path(), |_| true).unwrap();
         assert_eq!(removed, [path("used")]);
+    }
+
+    #[test]
+    fn what_was_abandoned_for_a_day_goes_unless_it_says_what_to_put_back() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = |name: &str| parent.path().join(format!("{PREFIX}{name}"));
+        for name in ["abandoned", "changes", "used"] {
+            fs::create_dir(path(name)).unwrap();
+        }
+        fs::write(path("changes").join(changes::FILE), "{}").unwrap();
+        let lock = open(&path("used")).unwrap();
+        flock(&lock, FlockOperation::LockExclusive).unwrap();
+        let now = SystemTime::now();
+        remove_old(parent.path(), now + DAY / 2);
+        assert!(path("abandoned").exists());
+        remove_old(parent.path(), now + 2 * DAY);
+        assert!(!path("abandoned").exists());
+        assert!(path("changes").exists() && path("used").exists());
     }
 
     #[test]
