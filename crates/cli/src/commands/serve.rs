@@ -386,6 +386,15 @@ fn protocols(plan: &Plan) -> Vec<&'static str> {
     protocols.collect()
 }
 
+/// The words on an address beside the first, if it is for something else.
+fn purpose(security: altway_config::Security) -> &'static str {
+    match security {
+        altway_config::Security::Redirect => " (leads to https)",
+        altway_config::Security::BehindTlsProxy => " (behind a TLS proxy)",
+        _ => "",
+    }
+}
+
 /// A server's addresses and transport, in a line.
 fn serving(server: &Server, plan: &Plan) -> String {
     let scheme = match plan.config().listen.is_clear_text() {
@@ -398,10 +407,12 @@ fn serving(server: &Server, plan: &Plan) -> String {
         IpAddr::V4(ip) => ip.to_string(),
         IpAddr::V6(ip) => format!("[{ip}]"),
     };
+    let others = setup::others(&plan.config().listen);
     let further: String = server
         .further_addrs()
         .iter()
-        .map(|it| format!(", also at {it}"))
+        .zip(others)
+        .map(|(at, it)| format!(", also at {at}{}", purpose(it.security)))
         .collect();
     let place = server.predecessor().map_or(String::new(), |process| {
         format!(", in place of process {process}")

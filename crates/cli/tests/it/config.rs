@@ -1,6 +1,7 @@
 //! `altway config`, and a server that is told by a file what it serves.
 
 use crate::common::{Dir, Serving, refusal, success, text};
+use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 const ONE_FOLDER: &str = "[[site]]\ndefault = true\n\n[[site.route]]\nfiles = \"site\"\n";
@@ -186,6 +187,22 @@ fn what_a_configuration_names_is_opened_unless_told_not_to() {
         "altway.toml is right: 1 site, 2 routes\n"
     );
     assert_eq!((output.status.code(), output.stdout.len()), (Some(0), 0));
+}
+
+#[test]
+fn an_address_that_leads_to_https_is_said_to() {
+    let dir = dir();
+    let listen = "[listen]\nhttps = [\"127.0.0.1:0\"]\nhttp = [\"127.0.0.1:0\"]\n\n";
+    dir.file("altway.toml", format!("{listen}{ONE_FOLDER}"));
+    let mut command = dir.altway(["serve", "--config", "altway.toml"]);
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let said = BufReader::new(child.stderr.take().unwrap());
+    let mut said = said.lines().map(Result::unwrap);
+    let first = said.find(|it| it.starts_with("serving ")).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(first.contains(", also at 127.0.0.1:"), "{first}");
+    assert!(first.ends_with(" (leads to https)"), "{first}");
 }
 
 #[test]

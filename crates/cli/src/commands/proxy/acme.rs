@@ -19,7 +19,8 @@ pub(super) struct Options {
     /// Address to which the authority may write about the account.
     #[arg(long, value_name = "EMAIL", requires = "acme")]
     acme_email: Option<Email>,
-    /// URL of the authority's ACME directory [default: that of Let's Encrypt].
+    /// URL of the authority's ACME directory; for trials
+    /// https://acme-staging-v02.api.letsencrypt.org/directory [default: that of Let's Encrypt].
     #[arg(long, value_name = "URL", requires = "acme")]
     acme_directory: Option<DirectoryUrl>,
     /// PEM file of the authorities that sign the certificate of the directory's server [default:

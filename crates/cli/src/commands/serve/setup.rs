@@ -155,12 +155,14 @@ fn describe(error: &dyn std::error::Error) -> String {
 }
 
 /// The listeners beside the main one.
-fn further(listen: &Listen) -> Vec<Listener> {
+/// The addresses beside the main one, in the order of [`Options::listeners`].
+pub(super) fn others(listen: &Listen) -> impl Iterator<Item = &altway_config::Listener> {
     let main = listen.main();
-    let others = listen
-        .listeners
-        .iter()
-        .filter(|it| !main.is_some_and(|main| std::ptr::eq(main, *it)));
+    let listeners = listen.listeners.iter();
+    listeners.filter(move |it| !main.is_some_and(|main| std::ptr::eq(main, *it)))
+}
+
+fn further(listen: &Listen) -> Vec<Listener> {
     let listener = |it: &altway_config::Listener| Listener {
         bind: it.address.ip.map_or(Bind::All, Bind::Address),
         port: it.address.port,
@@ -173,7 +175,7 @@ fn further(listen: &Listen) -> Vec<Listener> {
         protocols: protocols(it.protocols),
         alt_svc_port: it.alt_svc_port.or(listen.alt_svc_port).map(NonZeroU16::get),
     };
-    others.map(listener).collect()
+    others(listen).map(listener).collect()
 }
 
 fn protocols(given: altway_config::Protocols) -> Protocols {
