@@ -3,7 +3,6 @@
 use crate::ask::Program;
 use crate::certificate::Issued;
 use crate::client::{Client, LATEST_RESPONSE, ResponseFacts};
-use crate::folder;
 use crate::schedule::{Cause, Failure, Window};
 use crate::{Error, Folder, Settings};
 use instant_acme::{
@@ -60,7 +59,7 @@ impl Authority {
             return Ok(account.clone());
         }
         let path = self.folder.account();
-        let kept = folder::read(&path).map_err(|error| own_fault(&error))?;
+        let kept = self.folder.read(&path).map_err(|error| own_fault(&error))?;
         let kept = kept.and_then(|text| serde_json::from_str::<AccountCredentials>(&text).ok());
         let made = match kept {
             Some(credentials) => {
@@ -74,7 +73,9 @@ impl Authority {
                 let (made, credentials) = self.register().await?;
                 let text =
                     serde_json::to_string(&credentials).map_err(|error| own_fault(&error))?;
-                folder::write(&path, &text).map_err(|error| own_fault(&error))?;
+                self.folder
+                    .write(&path, &text)
+                    .map_err(|error| own_fault(&error))?;
                 self.save_contact();
                 made
             }
@@ -86,7 +87,7 @@ impl Authority {
     /// Tells the authority of another address for mail than it was told last (RFC 8555 section 7.3.2). One that it does not
     /// take keeps no certificate back.
     async fn update_contact(&self, account: &Account) {
-        let told = folder::read(&self.folder.contact()).ok().flatten();
+        let told = self.folder.read(&self.folder.contact()).ok().flatten();
         // Of an account whose address is not known, one that a configuration leaves out is left as it is.
         let is_kept = told.is_none() && self.settings.email.is_none();
         if is_kept || told.as_deref() == Some(&self.contact_text()) {
@@ -116,7 +117,10 @@ impl Authority {
     }
 
     fn save_contact(&self) {
-        if let Err(error) = folder::write(&self.folder.contact(), &self.contact_text()) {
+        if let Err(error) = self
+            .folder
+            .write(&self.folder.contact(), &self.contact_text())
+        {
             tracing::warn!("{error}: the authority is told of the address for mail again");
         }
     }
@@ -166,8 +170,7 @@ impl Authority {
         *self.account.lock().await = None;
         if failure.message.contains("accountDoesNotExist") {
             // It is kept beside: an authority that errs may know it again.
-            let path = self.folder.account();
-            let _ = std::fs::rename(&path, path.with_extension("json.unknown"));
+            self.folder.set_account_aside();
         }
     }
 

@@ -1,5 +1,6 @@
 //! Certificates as files have them: their time, whose they are, and requests for new ones.
 
+use crate::Folder;
 use crate::schedule::Validity;
 use instant_acme::CertificateIdentifier;
 use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair};
@@ -7,7 +8,6 @@ use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::sign::CertifiedKey;
-use std::path::Path;
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 
 /// A chain whose first certificate was read.
@@ -39,11 +39,12 @@ impl Issued {
         Ok(Self { leaf, validity })
     }
 
-    /// Reads the file of a name's certificate; `None`: there is none that can be used.
-    pub(crate) fn of_file(path: &Path, name: &str) -> Option<Self> {
-        let text = crate::folder::read(path).ok()??;
+    /// Reads the certificate of a name that a folder keeps; `None`: there is none that can be used.
+    pub(crate) fn kept(folder: &Folder, name: &str) -> Option<Self> {
+        let text = folder.read_certificate(name).ok()??;
         let read = Self::read(&text, name);
         let warn = |error: &String| {
+            let path = folder.certificate(name);
             let path = path.display();
             tracing::warn!("the certificate `{path}` can't be used, a new one is ordered: {error}");
         };

@@ -1,5 +1,5 @@
 //! The folder that keeps accounts, certificates and what is under way over restarts: for its owner alone, for one process at
-//! a time, each file whole or not there.
+//! a time, each file whole or not there. Root takes nothing in it that another user than the folder's has put there.
 //!
 //! ```text
 //! FOLDER/lock                                   held while a process orders certificates
@@ -11,18 +11,18 @@
 //! ```
 
 use crate::{Error, SavedState};
-use rustix::fs::{CWD, Mode, OFlags, Stat, fstat, openat, readlinkat};
-use rustix::io::Errno;
-use rustix::process::geteuid;
-use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File, TryLockError};
+use altway_folder::OpenFolder;
+use std::fs::{File, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 /// The most bytes of a file that are read.
 const MAX_FILE: u64 = 1 << 20;
+
+const ACCOUNT: &str = "account.json";
+
+/// The name of a file before it is whole.
+const NEW: &str = "new";
 
 /// The folder of one authority.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +53,17 @@ impl Folder {
         self.of_name(name).join("certificate.pem")
     }
 
+    /// Reads the file of a name's certificate, its chain and its key in PEM; `None`: there is none.
+    ///
+    /// Root reads none to which a link leads that root does not follow: one of another user than the folder's, or to what
+    /// is not that user's.
+    ///
+    /// # Errors
+    /// The file is there and can't be read.
+    pub fn read_certificate(&self, name: &str) -> io::Result<Option<String>> {
+        self.read(&self.certificate(name))
+    }
+
     /// The names that came at run time and have a certificate, in alphabetical order. Reads a file for each name; a name
     /// of which that can't be read counts as one of them.
     ///
@@ -63,7 +74,7 @@ impl Folder {
         names.retain(|name| {
             let is_on_demand = |text: Option<String>| parsed(text).is_some_and(|it| it.used_at > 0);
             let may_be_there = self.certificate(name).try_exists().unwrap_or(true);
-            may_be_there && read(&self.state(name)).map_or(true, is_on_demand)
+            may_be_there && self.read(&self.state(name)).map_or(true, is_on_demand)
         });
         Ok(names)
     }
@@ -82,22 +93,19 @@ impl Folder {
     /// The names that have a folder, in alphabetical order.
     fn names(&self) -> Result<Vec<String>, Error> {
         let folder = self.authority.join("certificates");
-        let listed = || {
-            let names = fs::read_dir(&folder)?.map(|entry| Ok(entry?.file_name().into_string()));
-            names.collect::<io::Result<Vec<_>>>()
-        };
-        let listed = match listed() {
+        let listed = match self.open(&folder).and_then(|it| it.names()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             listed => listed.map_err(failed("list", &folder))?,
         };
-        let mut names: Vec<_> = listed.into_iter().filter_map(Result::ok).collect();
+        let listed = listed.into_iter().map(|it| it.into_string());
+        let mut names: Vec<_> = listed.filter_map(Result::ok).collect();
         names.sort_unstable();
         Ok(names)
     }
 
     /// Reads the memory of a name, if any was kept.
     pub(crate) fn saved_state(&self, name: &str) -> Option<SavedState> {
-        parsed(read(&self.state(name)).ok().flatten())
+        parsed(self.read(&self.state(name)).ok().flatten())
     }
 
     /// The folder that holds those of all authorities.
@@ -107,12 +115,9 @@ impl Folder {
 
     /// Deletes all that the folder has of a name.
     pub(crate) fn forget(&self, name: &str) {
-        let folder = self.of_name(name);
-        if let Err(error) = fs::remove_dir_all(&folder)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            tracing::warn!("cannot remove `{}`: {error}", folder.display());
-        }
+        self.remove_by(&self.of_name(name), |folder, name| {
+            folder.remove_folder(name)
+        });
     }
 
     /// Takes the folder for this process, and makes it if it is missing.
@@ -120,9 +125,9 @@ impl Folder {
     /// # Errors
     /// The folder can't be made or written to, or another process has it ([`Error::InUse`]).
     pub fn lock(&self) -> Result<Lock, Error> {
-        make(&self.root)?;
+        let folder = OpenFolder::make(&self.root, None).map_err(failed("create", &self.root))?;
         let path = self.root.join("lock");
-        let mut file = open_lock(&self.root).map_err(failed("open", &path))?;
+        let mut file = folder.open_lock("lock").map_err(failed("open", &path))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -144,7 +149,7 @@ impl Folder {
     }
 
     pub(crate) fn account(&self) -> PathBuf {
-        self.authority.join("account.json")
+        self.authority.join(ACCOUNT)
     }
 
     pub(crate) fn contact(&self) -> PathBuf {
@@ -162,6 +167,75 @@ impl Folder {
     fn of_name(&self, name: &str) -> PathBuf {
         self.authority.join("certificates").join(plain(name))
     }
+
+    /// The content of a file; `None`: there is none.
+    ///
+    /// # Errors
+    /// It is there and can't be read, or is none that root takes.
+    pub(crate) fn read(&self, path: &Path) -> io::Result<Option<String>> {
+        let read = OpenFolder::open(&self.root, None)
+            .and_then(|folder| folder.read(self.below(path), MAX_FILE));
+        let content = match read {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            read => read?,
+        };
+        let text = content.map(|it| String::from_utf8(it.bytes));
+        let text = text.transpose();
+        text.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    }
+
+    /// Writes a file for its owner alone, whole or not at all, whatever ends the process or the machine.
+    ///
+    /// # Errors
+    /// It can't be written, or its folder is none that root takes.
+    pub(crate) fn write(&self, path: &Path, text: &str) -> Result<(), Error> {
+        let write = || {
+            let (above, name) = parts(path)?;
+            let folder = OpenFolder::make(&self.root, None)?.make_within(self.below(above))?;
+            folder.write(NEW, name, text.as_bytes())?;
+            folder.sync()
+        };
+        write().map_err(failed("write", path))
+    }
+
+    /// Keeps the file of the account under another name, as far as there is one.
+    pub(crate) fn set_account_aside(&self) {
+        let open = self.open(&self.authority);
+        let _ = open.and_then(|it| it.rename(ACCOUNT, "account.json.unknown"));
+    }
+
+    /// Takes a file away, if it is there.
+    pub(crate) fn remove(&self, path: &Path) {
+        self.remove_by(path, |folder, name| folder.remove(name));
+    }
+
+    /// Takes away what is there by `remove`, of the folder that it is in.
+    fn remove_by(&self, path: &Path, remove: fn(&OpenFolder, &str) -> io::Result<bool>) {
+        let removed = parts(path).and_then(|(above, name)| remove(&self.open(above)?, name));
+        match removed {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!("cannot remove `{}`: {error}", path.display());
+            }
+            _ => {}
+        }
+    }
+
+    /// Opens a folder of the authority's.
+    fn open(&self, path: &Path) -> io::Result<OpenFolder> {
+        OpenFolder::open(&self.root, None)?.open_within(self.below(path))
+    }
+
+    /// A path of the authority's as it is below the folder of all.
+    fn below<'p>(&self, path: &'p Path) -> &'p Path {
+        path.strip_prefix(&self.root).unwrap_or(path)
+    }
+}
+
+/// The folder of a file, and the file's name in it.
+fn parts(path: &Path) -> io::Result<(&Path, &str)> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let parts = path.parent().zip(name);
+    parts.ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
 
 /// The memory of a name, by the content of its file.
@@ -180,75 +254,6 @@ fn plain(text: &str) -> String {
     }
 }
 
-fn make(folder: &Path) -> Result<(), Error> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.map_err(failed("create", folder))
-}
-
-/// Opens the lock of a folder. Root may be who starts the process, and the folder, or that above, another user's: it
-/// follows no link of that user's to the folder, none to the lock, and takes no file that has a second name there.
-fn open_lock(root: &Path) -> io::Result<File> {
-    let is_others = |stat: &Stat| geteuid().is_root() && stat.st_uid != 0;
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let folder = match openat(CWD, root, flags | OFlags::NOFOLLOW, Mode::empty()) {
-        Err(Errno::LOOP | Errno::NOTDIR) => {
-            let of_link = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let link = openat(CWD, root, of_link, Mode::empty())?;
-            if is_others(&fstat(&link)?) {
-                return Err(io::ErrorKind::PermissionDenied.into());
-            }
-            // Of the link that was looked at, and not of one that has its name by now.
-            let target = readlinkat(&link, "", Vec::new())?;
-            let above = root.parent().unwrap_or(Path::new("."));
-            let target = above.join(OsStr::from_bytes(target.as_bytes()));
-            openat(CWD, target, flags, Mode::empty())?
-        }
-        opened => opened?,
-    };
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = openat(&folder, "lock", flags, Mode::RUSR | Mode::WUSR)?;
-    match fstat(&file)?.st_nlink > 1 && is_others(&fstat(&folder)?) {
-        true => Err(io::ErrorKind::PermissionDenied.into()),
-        false => Ok(file.into()),
-    }
-}
-
-/// The content of a file; `None`: there is none.
-pub(crate) fn read(path: &Path) -> io::Result<Option<String>> {
-    let mut text = String::new();
-    match File::open(path) {
-        Ok(file) => file.take(MAX_FILE).read_to_string(&mut text)?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    Ok(Some(text))
-}
-
-/// Writes a file for its owner alone, whole or not at all, whatever ends the process or the machine.
-pub(crate) fn write(path: &Path, text: &str) -> Result<(), Error> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    make(folder)?;
-    let write = || {
-        // Mode 600 by default.
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        file.write_all(text.as_bytes())?;
-        file.as_file().sync_all()?;
-        file.persist(path).map_err(|failed| failed.error)?;
-        File::open(folder)?.sync_all()
-    };
-    write().map_err(failed("write", path))
-}
-
-/// Takes a file away, if it is there.
-pub(crate) fn remove(path: &Path) {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            tracing::warn!("cannot remove `{}`: {error}", path.display());
-        }
-        _ => {}
-    }
-}
-
 fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_owned();
     move |source| Error::Folder {
@@ -261,6 +266,8 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::process::geteuid;
+    use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
 
     const DIRECTORY: &str = "https://acme.example:14000/dir";
@@ -295,9 +302,9 @@ mod tests {
                 ..SavedState::default()
             };
             let text = serde_json::to_string(&saved_state).unwrap();
-            write(&folder.state(name), &text).unwrap();
+            folder.write(&folder.state(name), &text).unwrap();
             if has_certificate {
-                write(&folder.certificate(name), "pem").unwrap();
+                folder.write(&folder.certificate(name), "pem").unwrap();
             }
         }
         assert_eq!(names_on_demand(), ["a.example", "b.example"]);
@@ -342,6 +349,106 @@ mod tests {
         assert_eq!(text, "precious");
     }
 
+    /// A folder of user 7's in which files of root's are not to be read or written, with a path in that and one of root's
+    /// beside it. `None`: the process is not root.
+    fn folder_of_another() -> Option<(tempfile::TempDir, Folder)> {
+        if !geteuid().is_root() {
+            eprintln!("SKIPPED: root alone gives files away");
+            return None;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("victim")).unwrap();
+        for name in ["certificate.pem", "order.json", "account.json"] {
+            fs::write(dir.path().join("victim").join(name), "precious").unwrap();
+        }
+        let folder = Folder::new(dir.path().join("state"), DIRECTORY);
+        folder
+            .write(&folder.certificate("a.example"), "own")
+            .unwrap();
+        folder.write(&folder.account(), "own").unwrap();
+        let of_root = folder.of_name("a.example");
+        for path in of_root.ancestors().take(4) {
+            std::os::unix::fs::chown(path, Some(7), Some(7)).unwrap();
+        }
+        Some((dir, folder))
+    }
+
+    /// Puts a link of a user's in the place of a file or folder.
+    fn link(target: &Path, at: &Path, user: u32) {
+        let _ = fs::remove_file(at);
+        let _ = fs::remove_dir_all(at);
+        std::os::unix::fs::symlink(target, at).unwrap();
+        std::os::unix::fs::lchown(at, Some(user), Some(user)).unwrap();
+    }
+
+    #[test]
+    fn root_reads_no_certificate_that_another_users_link_leads_to() {
+        let Some((dir, folder)) = folder_of_another() else {
+            return;
+        };
+        let victim = dir.path().join("victim/certificate.pem");
+        let file = folder.certificate("a.example");
+        let read = || folder.read_certificate("a.example");
+        assert_eq!(read().unwrap().as_deref(), Some("own"), "root's own");
+        for user in [7, 9] {
+            link(&victim, &file, user);
+            let refused = read().unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied, "{user}");
+            link(&dir.path().join("victim"), file.parent().unwrap(), user);
+            assert!(read().is_err(), "{user}, a link to the folder");
+            fs::remove_file(file.parent().unwrap()).unwrap();
+            fs::create_dir(file.parent().unwrap()).unwrap();
+        }
+        std::os::unix::fs::chown(file.parent().unwrap(), Some(7), None).unwrap();
+        fs::hard_link(&victim, &file).unwrap();
+        assert!(read().is_err(), "a second name");
+        link(&victim, &file, 0);
+        assert_eq!(read().unwrap().as_deref(), Some("precious"), "root's link");
+        let kept = dir.path().join("state/kept.pem");
+        fs::write(&kept, "kept").unwrap();
+        std::os::unix::fs::chown(&kept, Some(7), None).unwrap();
+        link(&kept, &file, 7);
+        assert_eq!(read().unwrap().as_deref(), Some("kept"), "to one's own");
+    }
+
+    #[test]
+    fn root_writes_and_removes_nothing_that_another_users_link_leads_to() {
+        let Some((dir, folder)) = folder_of_another() else {
+            return;
+        };
+        let victim = dir.path().join("victim");
+        let are_untouched = |what: &str| {
+            for name in ["certificate.pem", "order.json", "account.json"] {
+                let text = fs::read_to_string(victim.join(name)).unwrap();
+                assert_eq!(text, "precious", "{what}: {name}");
+            }
+            assert_eq!(fs::read_dir(&victim).unwrap().count(), 3, "{what}");
+        };
+        let order = folder.order("a.example");
+        link(&victim.join("order.json"), &order, 7);
+        folder.write(&order, "{}").unwrap();
+        assert!(order.symlink_metadata().unwrap().is_file(), "in its place");
+        are_untouched("a link of a file");
+        link(
+            &victim.join("order.json"),
+            order.parent().unwrap().join("new").as_path(),
+            7,
+        );
+        folder.write(&order, "{}").unwrap();
+        are_untouched("a link of the new file");
+        link(&victim, order.parent().unwrap(), 7);
+        assert!(folder.write(&order, "{}").is_err());
+        folder.remove(&order);
+        are_untouched("a link of the name's folder");
+        folder.forget("a.example");
+        are_untouched("a name that is forgotten");
+        assert!(order.parent().unwrap().symlink_metadata().is_err());
+        link(&victim, &folder.authority, 7);
+        folder.set_account_aside();
+        assert!(folder.write(&folder.account(), "{}").is_err());
+        are_untouched("a link of the authority's folder");
+    }
+
     #[test]
     fn a_folder_is_for_one_holder_and_its_files_for_its_owner() {
         let dir = tempfile::tempdir().unwrap();
@@ -362,15 +469,15 @@ mod tests {
         let _lock = folder.lock().unwrap();
         let path = folder.certificate("a.example");
         for text in ["one", "two"] {
-            write(&path, text).unwrap();
-            assert_eq!(read(&path).unwrap().as_deref(), Some(text));
+            folder.write(&path, text).unwrap();
+            assert_eq!(folder.read(&path).unwrap().as_deref(), Some(text));
         }
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
         assert_eq!(mode(&dir.path().join("acme/lock")), 0o600);
-        remove(&path);
-        remove(&path);
-        assert_eq!(read(&path).unwrap(), None);
+        folder.remove(&path);
+        folder.remove(&path);
+        assert_eq!(folder.read(&path).unwrap(), None);
         let entries = fs::read_dir(path.parent().unwrap()).unwrap();
         assert_eq!(entries.count(), 0, "nothing half written is left");
     }

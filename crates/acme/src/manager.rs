@@ -240,7 +240,7 @@ fn wait_for(folder: &Folder) -> Lock {
 
 /// The certificate's time and the memory of a name, as the folder has them.
 fn kept(folder: &Folder, name: &str) -> (Option<Validity>, SavedState) {
-    let held = Issued::of_file(&folder.certificate(name), name);
+    let held = Issued::kept(folder, name);
     let saved_state = folder.saved_state(name);
     let has_order = folder.order(name).is_file();
     let saved_state = SavedState {

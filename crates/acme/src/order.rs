@@ -3,7 +3,7 @@
 use crate::authority::{Authority, again, failure, of_problem, own_fault};
 use crate::certificate::{self, Issued};
 use crate::client::{LATEST_RESPONSE, ResponseFacts};
-use crate::folder::{self, Folder};
+use crate::Folder;
 use crate::responder::{BoxError, Responder};
 use crate::schedule::{Cause, Challenge, Failure, Validity};
 use instant_acme::{
@@ -66,7 +66,7 @@ impl OpenOrder {
         };
         let text = serde_json::to_string(&kept).map_err(|error| own_fault(&error))?;
         let path = authority.folder.order(name);
-        folder::write(&path, &text).map_err(|error| own_fault(&error))?;
+        authority.folder.write(&path, &text).map_err(|error| own_fault(&error))?;
         Self::answered(name, order, key, responder, challenge).await
     }
 
@@ -82,7 +82,7 @@ impl OpenOrder {
             retry_after: None,
             message,
         };
-        let text = folder::read(&authority.folder.order(name)).ok().flatten();
+        let text = authority.folder.read(&authority.folder.order(name)).ok().flatten();
         let kept = text.and_then(|text| serde_json::from_str::<SavedOrder>(&text).ok());
         let kept = kept.ok_or_else(|| gone("the order from before the restart is lost".into()))?;
         let key = KeyPair::from_pem(&kept.key).map_err(|error| gone(error.to_string()))?;
@@ -220,13 +220,13 @@ fn keep(name: &str, key: &KeyPair, chain: &str, folder: &Folder) -> Result<Valid
         retry_after: None,
         message: format!("the authority sent a certificate that can't be used: {error}"),
     })?;
-    let written = folder::write(&folder.certificate(name), &text);
+    let written = folder.write(&folder.certificate(name), &text);
     written.map_err(|error| Failure {
         // The authority has it still, until there is room: another would count against its limits.
         cause: Cause::Authority,
         ..own_fault(&error)
     })?;
-    folder::remove(&folder.order(name));
+    folder.remove(&folder.order(name));
     Ok(issued.validity)
 }
 
@@ -298,7 +298,7 @@ mod tests {
         let (path, order) = (folder.certificate(NAME), folder.order(NAME));
         // No file can have its name.
         fs::create_dir_all(path.join("in the way")).unwrap();
-        folder::write(&order, "{}").unwrap();
+        folder.write(&order, "{}").unwrap();
         let made = rcgen::generate_simple_self_signed([NAME.to_owned()]).unwrap();
         let kept = || keep(NAME, &made.signing_key, &made.cert.pem(), &folder);
         assert_eq!(kept().unwrap_err().cause, Cause::Authority, "it goes on");

@@ -65,7 +65,24 @@ impl Identity {
     /// The file can't be read, one of them isn't PEM or lacks what it should contain, or the two don't belong
     /// together.
     pub fn from_pem(certificate: &Path, key: &Path, text: &[u8]) -> Result<Self, Error> {
-        let chain = read_chain(certificate)?;
+        let (chain, _) = read(certificate)?;
+        Self::from_pem_texts((certificate, &chain), (key, text))
+    }
+
+    /// Takes a chain (leaf first) and its key (PKCS #8, SEC1 or PKCS #1) from one text in PEM. `path` is the file that it
+    /// is from.
+    ///
+    /// # Errors
+    /// The text isn't PEM, lacks what it should contain, or the two don't belong together.
+    pub fn from_pem_text(path: &Path, text: &[u8]) -> Result<Self, Error> {
+        Self::from_pem_texts((path, text), (path, text))
+    }
+
+    fn from_pem_texts(
+        (certificate, chain): (&Path, &[u8]),
+        (key, text): (&Path, &[u8]),
+    ) -> Result<Self, Error> {
+        let chain = parse_chain(certificate, chain)?;
         let private = parse_key(key, text)?;
         let certified = CertifiedKey::from_der(chain, private, &tls::provider());
         let certified = certified.map_err(|source| match source {
@@ -174,9 +191,8 @@ impl Identity {
     }
 }
 
-fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
-    let (text, _) = read(path)?;
-    let chain = CertificateDer::pem_slice_iter(&text)
+fn parse_chain(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let chain = CertificateDer::pem_slice_iter(text)
         .collect::<Result<Vec<_>, _>>()
         .map_err(|source| Error::Pem {
             path: path.into(),

@@ -184,7 +184,6 @@ mod log_writer;
 mod metrics;
 mod ocsp;
 mod options;
-mod path_walk;
 mod random;
 mod reload;
 mod request;

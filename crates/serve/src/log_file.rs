@@ -1,6 +1,6 @@
 //! The opening of files that a server appends to, as root, before it goes on as another user.
 
-use crate::path_walk::{PathWalk, Trust, refused};
+use altway_folder::{PathWalk, Trust, refused};
 use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
 use rustix::process::geteuid;
 use std::ffi::OsStr;

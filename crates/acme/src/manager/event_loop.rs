@@ -4,7 +4,6 @@ use super::{Assignment, Event, Observer, Status, kept};
 use crate::authority::{Authority, own_fault};
 use crate::certificate::Issued;
 use crate::client::{LATEST_RESPONSE, ResponseFacts};
-use crate::folder;
 use crate::on_demand::OnDemand;
 use crate::order::{OpenOrder, Step};
 use crate::responder::Responder;
@@ -216,16 +215,13 @@ impl EventLoop {
         };
         let work = async move {
             let outcome = match task {
-                Task::RenewalInfo { .. } => {
-                    let path = authority.folder.certificate(&name);
-                    match Issued::of_file(&path, &name) {
-                        Some(held) => {
-                            let (window, ask_after) = authority.renewal_info(&held).await;
-                            Outcome::RenewalInfo(window, ask_after)
-                        }
-                        None => Outcome::RenewalInfo(None, Duration::MAX),
+                Task::RenewalInfo { .. } => match Issued::kept(&authority.folder, &name) {
+                    Some(held) => {
+                        let (window, ask_after) = authority.renewal_info(&held).await;
+                        Outcome::RenewalInfo(window, ask_after)
                     }
-                }
+                    None => Outcome::RenewalInfo(None, Duration::MAX),
+                },
                 Task::Permission { .. } => Outcome::Permission(match &authority.program {
                     Some(program) => program.allows(&name).await,
                     None => Ok(false),
@@ -235,8 +231,9 @@ impl EventLoop {
                     replaces,
                     ..
                 } => {
-                    let path = authority.folder.certificate(&name);
-                    let held = replaces.then(|| Issued::of_file(&path, &name)).flatten();
+                    let held = replaces
+                        .then(|| Issued::kept(&authority.folder, &name))
+                        .flatten();
                     let begun =
                         OpenOrder::begin(&authority, &responder, &name, challenge, held.as_ref());
                     match begun.await {
@@ -286,7 +283,9 @@ impl EventLoop {
                 if self.schedule.on_pending(name, retry_after, now) {
                     self.orders.insert(name.into(), open);
                 } else {
-                    folder::remove(&self.authority.folder.order(name));
+                    self.authority
+                        .folder
+                        .remove(&self.authority.folder.order(name));
                     self.tell_failure(name, now);
                 }
             }
@@ -300,7 +299,9 @@ impl EventLoop {
                 if self.schedule.on_failed(name, &failure, now) {
                     self.orders.extend(open.map(|open| (name.to_owned(), open)));
                 } else {
-                    folder::remove(&self.authority.folder.order(name));
+                    self.authority
+                        .folder
+                        .remove(&self.authority.folder.order(name));
                 }
                 self.tell_failure(name, now);
             }
@@ -371,7 +372,7 @@ impl EventLoop {
         };
         let path = self.authority.folder.state(name);
         let text = serde_json::to_string(&saved_state).unwrap_or_default();
-        if let Err(error) = folder::write(&path, &text) {
+        if let Err(error) = self.authority.folder.write(&path, &text) {
             tracing::warn!("{error}: failures of {name} are forgotten at a restart");
         }
     }

@@ -4,12 +4,10 @@
 //! owner's alone (mode 600). A snapshot that is damaged, or of another key or version, is put aside as
 //! `paths.damaged`, and everything is learnt anew.
 
-mod folder;
-
+use altway_folder::{Content, OpenFolder};
 use altway_select::{
     Client, ClientClass, Config, Congestion, ModelKind, Secret, Selector, snapshot_congestion,
 };
-use folder::{Content, OpenFolder};
 use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};

@@ -7,7 +7,6 @@ use altway_config::{Certificate, ClientCertificates, Plan, Secret};
 use altway_serve::{Certificates, ClientAuth, Error, Identity, certs};
 use anyhow::Result;
 use std::collections::HashMap;
-use std::io;
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -174,10 +173,10 @@ impl<'c> Ordered<'c> {
     /// The certificate of a name, or the former one where its file is there and can't be read: what keeps it from that
     /// may pass, as a lack of descriptors does.
     fn read(&mut self, name: &str) -> Option<Identity> {
-        let file = self.folder.as_ref()?.certificate(name);
-        match Identity::from_pem_files(&file, &file) {
-            Ok(identity) => Some(identity),
-            Err(Error::ReadPem { source, .. }) if source.kind() == io::ErrorKind::NotFound => None,
+        let folder = self.folder.as_ref()?;
+        let file = folder.certificate(name);
+        match read_ordered(folder, name, &file) {
+            Ok(identity) => identity,
             Err(error) => {
                 self.note(&error.into());
                 self.former.get(&*file).copied().cloned()
@@ -196,6 +195,22 @@ impl<'c> Ordered<'c> {
     fn note(&mut self, error: &anyhow::Error) {
         self.unread.get_or_insert_with(|| format!("{error:#}"));
     }
+}
+
+/// Reads a certificate by ACME; `None`: there is none.
+fn read_ordered(
+    folder: &altway_acme::Folder,
+    name: &str,
+    file: &Path,
+) -> Result<Option<Identity>, Error> {
+    let text = folder
+        .read_certificate(name)
+        .map_err(|source| Error::ReadPem {
+            path: file.into(),
+            source,
+        })?;
+    let identity = text.map(|text| Identity::from_pem_text(file, text.as_bytes()));
+    identity.transpose()
 }
 
 /// The text of a secret. `what`: the secret in words.

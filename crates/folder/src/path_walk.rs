@@ -1,4 +1,4 @@
-//! Paths on which root follows no link that another user has put there, before a server goes on as that user.
+//! Paths on which root follows no link that another user has put there.
 
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Uid, chownat, fstat, fstatfs, mkdirat,
@@ -19,7 +19,7 @@ const ROOT: u32 = 0;
 
 /// Users whose links root follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Trust {
+pub enum Trust {
     /// Root alone.
     Root,
     /// Root and this user, whose links have to lead to what is that user's as well: root does there what the user could
@@ -30,10 +30,11 @@ pub(crate) enum Trust {
 }
 
 /// Opens the last part of a path, a name in a folder, with these flags added.
-pub(crate) type OpenLast = fn(BorrowedFd<'_>, &OsStr, OFlags) -> rustix::io::Result<OwnedFd>;
+pub type OpenLast = fn(BorrowedFd<'_>, &OsStr, OFlags) -> rustix::io::Result<OwnedFd>;
 
 /// The way to a file or folder, each folder on it held open: what is put in its place meanwhile is not looked at.
-pub(crate) struct PathWalk {
+#[derive(Debug)]
+pub struct PathWalk {
     folder: OwnedFd,
     /// The rest of the way.
     path: PathBuf,
@@ -46,22 +47,29 @@ pub(crate) struct PathWalk {
 }
 
 /// The end of the way.
-pub(crate) struct Found {
-    pub(crate) file: OwnedFd,
+#[derive(Debug)]
+pub struct Found {
+    /// The file or folder, opened.
+    pub file: OwnedFd,
     /// The folder that it is in.
-    pub(crate) folder: OwnedFd,
+    pub folder: OwnedFd,
     /// The name of the file in that folder.
-    pub(crate) name: OsString,
+    pub name: OsString,
 }
 
 impl PathWalk {
-    pub(crate) fn new(path: &Path, trust: Trust) -> io::Result<Self> {
+    /// A way that begins in the working folder, or at the root.
+    ///
+    /// # Errors
+    /// The working folder can't be opened.
+    pub fn new(path: &Path, trust: Trust) -> io::Result<Self> {
         let folder = open_folder(CWD, ".".as_ref(), OFlags::NOFOLLOW)?;
         Ok(Self::within(folder, path, trust))
     }
 
     /// A way that begins in a folder.
-    pub(crate) fn within(folder: OwnedFd, path: &Path, trust: Trust) -> Self {
+    #[must_use]
+    pub fn within(folder: OwnedFd, path: &Path, trust: Trust) -> Self {
         Self {
             folder,
             path: path.to_owned(),
@@ -73,7 +81,8 @@ impl PathWalk {
     }
 
     /// Makes folders that are missing (mode 700), as the user's by whose link they are reached, if it was not root's.
-    pub(crate) fn making(self) -> Self {
+    #[must_use]
+    pub fn making(self) -> Self {
         Self {
             makes: true,
             ..self
@@ -83,8 +92,8 @@ impl PathWalk {
     /// Goes to the end, which `open_last` opens.
     ///
     /// # Errors
-    /// The system's; [`io::ErrorKind::PermissionDenied`] with a [`Refused`] if root does not follow a link on the way.
-    pub(crate) fn open(mut self, open_last: OpenLast) -> io::Result<Found> {
+    /// The system's; [`io::ErrorKind::PermissionDenied`] with the reason if root does not follow a link on the way.
+    pub fn open(mut self, open_last: OpenLast) -> io::Result<Found> {
         loop {
             let path = std::mem::take(&mut self.path);
             let mut names = path.components();
@@ -170,7 +179,7 @@ impl PathWalk {
 
 /// The reason for which root does not use a file.
 #[derive(Debug)]
-pub(crate) struct Refused(String);
+struct Refused(String);
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -181,7 +190,8 @@ impl fmt::Display for Refused {
 impl Error for Refused {}
 
 /// The error of root that does not use what has this name, because of `what` it is.
-pub(crate) fn refused(name: &OsStr, what: &str) -> io::Error {
+#[must_use]
+pub fn refused(name: &OsStr, what: &str) -> io::Error {
     let name = Path::new(name).display();
     let text = format!("`{name}` {what}, which root does not follow");
     io::Error::new(io::ErrorKind::PermissionDenied, Refused(text))
