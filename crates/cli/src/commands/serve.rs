@@ -4,6 +4,7 @@ pub(super) mod acme;
 mod admin;
 mod announce;
 pub(super) mod certificate;
+mod closed_files;
 pub(super) mod error_pages;
 mod files;
 mod flags;

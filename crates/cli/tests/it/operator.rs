@@ -143,10 +143,15 @@ fn root_is_given_up_once_the_ports_are_bound_and_the_keys_read() {
     let failed = reload(&dir);
     assert_eq!(failed.status.code(), Some(1));
     let why = text(&failed.stdout) + &text(&failed.stderr);
-    assert!(
-        why.contains("stays in use") && why.contains("key.pem"),
-        "{why}"
-    );
+    for part in [
+        "stays in use",
+        "`chain.pem`, `key.pem`",
+        "as whom this process runs, may not read",
+        "(mode 640)",
+    ] {
+        assert!(why.contains(part), "{part}: {why}");
+    }
+    fetch(&dir, &server, "/a");
     // With the right to read it, it is.
     for file in [&chain, &key] {
         fs::set_permissions(file, Permissions::from_mode(0o644)).unwrap();

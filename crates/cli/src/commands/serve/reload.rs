@@ -2,6 +2,7 @@
 
 use super::acme::{self, Ordering};
 use super::certificate::{Origin, Reading, certificates};
+use super::closed_files;
 use super::places::Places;
 use super::sandbox::Sandbox;
 use super::setup::{self, ticket_keys};
@@ -89,8 +90,13 @@ impl Reloading {
         self.look_for("");
     }
 
-    /// Reads everything again and has the server go by it. What can't be used changes nothing. The server's own log says
-    /// what came of it, whoever asked.
+    /// The files that a plan names, with that of the configuration.
+    fn places(&self, plan: &Plan) -> Places {
+        Places::of(plan, self.file.as_deref(), None)
+    }
+
+    /// Reads everything again and has the server go by it. What can't be used, or read as the user that the process is by
+    /// now, changes nothing, for no site. The server's own log says what came of it, whoever asked.
     pub(super) fn reload(&self) -> Reloaded {
         let reloaded = self.read_all();
         match reloaded.success {
@@ -138,7 +144,8 @@ impl Reloading {
         if !current.stamps.are_outdated(&stamps) {
             return;
         }
-        let read = self.certificates(&current.plan);
+        let explained = |error| closed_files::explained(error, &self.places(&current.plan));
+        let read = self.certificates(&current.plan).map_err(explained);
         stamps.unread = match &read {
             Ok(reading) => reading.unread.clone(),
             Err(error) => Some(format!("{error:#}")),
@@ -182,12 +189,24 @@ impl Reloading {
 
     /// The new plan, which is in use, the files of its certificates, and what is new in it.
     fn prepared(&self, current: &Plan) -> Result<(Plan, Stamps, String)> {
+        let explained = |plan: &Plan, error| closed_files::explained(error, &self.places(plan));
         let plan = match &self.file {
-            Some(file) => config_file::load(file)?.0,
+            Some(file) => {
+                config_file::load(file)
+                    .map_err(|error| explained(current, error))?
+                    .0
+            }
             None => current.clone(),
         };
-        acme::check_change(self.acme.as_ref(), &plan)?;
-        if let Some(outside) = self.sandbox.outside(&Places::of(&plan, None, None)) {
+        let prepared = self.replaced(current, &plan);
+        let (stamps, report) = prepared.map_err(|error| explained(&plan, error))?;
+        Ok((plan, stamps, report))
+    }
+
+    /// Has the server go by a plan; the files of its certificates, and what is new in it.
+    fn replaced(&self, current: &Plan, plan: &Plan) -> Result<(Stamps, String)> {
+        acme::check_change(self.acme.as_ref(), plan)?;
+        if let Some(outside) = self.sandbox.outside(&Places::of(plan, None, None)) {
             let outside = outside.display();
             anyhow::bail!(
                 "`{outside}` lies outside of what this process can reach (its sandbox): that needs a new process, as by \
@@ -195,14 +214,14 @@ impl Reloading {
             );
         }
         let acme = self.acme.as_ref();
-        let acme = acme.map(|acme| Ok::<_, anyhow::Error>((acme, acme.prepare(&plan)?)));
+        let acme = acme.map(|acme| Ok::<_, anyhow::Error>((acme, acme.prepare(plan)?)));
         let acme = acme.transpose()?;
-        let mut stamps = Stamps::of(&plan);
-        let ticket_keys = ticket_keys(&plan)?;
+        let mut stamps = Stamps::of(plan);
+        let ticket_keys = ticket_keys(plan)?;
         let is_clear = current.config().listen.is_clear_text();
         let shown = match is_clear || plan.config().listen.is_clear_text() {
             true => None,
-            false => Some(self.certificates(&plan)?),
+            false => Some(self.certificates(plan)?),
         };
         let shown = shown.map(|reading| {
             reading.tell(&self.printer);
@@ -210,22 +229,20 @@ impl Reloading {
             reading.certificates
         });
         let count = shown.as_ref().map(|shown| shown.iter().count());
-        let site = setup::site(&plan, &self.statistics, &self.printer)?;
+        let site = setup::site(plan, &self.statistics, &self.printer)?;
         self.server
-            .replace(&site, &altway_site::hosts(&plan), shown)?;
+            .replace(&site, &altway_site::hosts(plan), shown)?;
         if let Some((acme, change)) = acme {
-            acme.follow(&plan, change);
+            acme.follow(plan, change);
         }
         if let Some(keys) = ticket_keys {
             self.server.replace_ticket_keys(keys);
         }
         let report = match self.file {
-            Some(_) => {
-                report(current, &plan) + &read_again(count) + &keys_read_again(current, &plan)
-            }
+            Some(_) => report(current, plan) + &read_again(count) + &keys_read_again(current, plan),
             None => read_again_by_options(count).into(),
         };
-        Ok((plan, stamps, report))
+        Ok((stamps, report))
     }
 }
 
