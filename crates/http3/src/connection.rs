@@ -190,7 +190,8 @@ impl Connection {
         }
         self.floods.set_now(now);
         self.resets.set_now(now);
-        if let Err(violation) = self.try_on_quic_event(quic, &event) {
+        let taken = self.try_on_quic_event(quic, &event);
+        if let Err(violation) = taken.and_then(|()| self.check_decoder_stream()) {
             self.fail(quic, violation);
         }
     }

@@ -191,7 +191,8 @@ impl<A, Q: QuicEndpoint<State = Slot<A>>> Endpoint<A, Q> {
     /// instance while its socket is full, and take datagrams in meanwhile.
     pub fn poll_transmit(&mut self, now: Instant, buf: &mut Vec<u8>) -> Option<Transmit> {
         while let Some(handle) = self.changed.pop() {
-            if let Some((quic, slot)) = self.quic.entry(handle) {
+            // To be lent as an entry is to have events looked for in the next turn, of which there are none.
+            if let Some((quic, slot)) = self.quic.writer(handle) {
                 slot.changed = false;
                 if let Some(connection) = &mut slot.connection {
                     connection.flush(quic);

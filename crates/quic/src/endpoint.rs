@@ -117,6 +117,13 @@ pub trait QuicEndpoint: Sized {
         handle: ConnectionHandle,
     ) -> Option<(&mut Self::Connection, &mut Self::State)>;
 
+    /// As [`entry`](Self::entry), for a connection that is about to be written to, and no more: it may have datagrams to
+    /// send, and no events that it had not before.
+    fn writer(
+        &mut self,
+        handle: ConnectionHandle,
+    ) -> Option<(&mut Self::Connection, &mut Self::State)>;
+
     /// The state of a connection that is not forgotten.
     fn state(&mut self, handle: ConnectionHandle) -> Option<&mut Self::State>;
 

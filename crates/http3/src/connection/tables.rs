@@ -83,10 +83,15 @@ impl Connection {
                 stream.flush(quic);
             }
         }
+    }
+
+    /// Refuses to go on with a peer that takes no acknowledgements.
+    pub(super) fn check_decoder_stream(&self) -> Result<(), Violation> {
         if self.decoder_stream.len() > MAX_WAITING {
             let reason = "acknowledgements are not taken";
-            self.fail(quic, Violation::new(Code::H3_EXCESSIVE_LOAD, reason));
+            return Err(Violation::new(Code::H3_EXCESSIVE_LOAD, reason));
         }
+        Ok(())
     }
 
     /// Goes on with the sections whose entries are there, in the order in which they came.

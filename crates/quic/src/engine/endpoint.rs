@@ -264,6 +264,12 @@ impl<S> QuicEndpoint for Endpoint<S> {
         Some((&mut slot.connection, &mut slot.state))
     }
 
+    fn writer(&mut self, handle: ConnectionHandle) -> Option<(&mut Connection, &mut S)> {
+        self.mark_sending(handle.0);
+        let slot = self.slots.get_mut(handle.0)?.as_mut()?;
+        Some((&mut slot.connection, &mut slot.state))
+    }
+
     fn state(&mut self, handle: ConnectionHandle) -> Option<&mut S> {
         let slot = self.slots.get_mut(handle.0)?.as_mut()?;
         Some(&mut slot.state)
@@ -367,7 +373,14 @@ impl<S> Endpoint<S> {
         if !std::mem::replace(&mut slot.awake, true) {
             self.awake.push_back(index);
         }
-        if !std::mem::replace(&mut slot.sending, true) {
+        self.mark_sending(index);
+    }
+
+    /// Notes that a connection may have datagrams.
+    fn mark_sending(&mut self, index: usize) {
+        if let Some(Some(slot)) = self.slots.get_mut(index)
+            && !std::mem::replace(&mut slot.sending, true)
+        {
             self.sending.push_back(index);
         }
     }

@@ -32,6 +32,22 @@ fn a_hand_shake_takes_one_round_trip_and_each_side_knows_its_role() {
 }
 
 #[test]
+fn a_connection_that_is_only_written_to_has_datagrams_to_send_and_no_events() {
+    let mut pair = Pair::new().connected();
+    let stream = pair.client.open(Direction::Unidirectional);
+    pair.run_for(BRIEF);
+    let (handle, now) = (pair.client.connection.unwrap(), pair.now());
+    let endpoint = &mut pair.client.endpoint;
+    assert_eq!(endpoint.active(), None);
+    let (connection, ()) = endpoint.writer(handle).unwrap();
+    assert_eq!(connection.write_copy(stream, b"bytes").unwrap(), 5);
+    assert_eq!(endpoint.active(), None);
+    assert!(endpoint.poll_transmit(now, &mut Vec::new()).is_some());
+    assert!(endpoint.entry(handle).is_some());
+    assert_eq!(endpoint.active(), Some(handle));
+}
+
+#[test]
 fn closing_tells_both_sides_once_with_code_and_reason() {
     let mut pair = Pair::new().connected();
     pair.client.quic().close(5, b"done");
