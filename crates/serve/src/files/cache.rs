@@ -38,12 +38,16 @@ const REVALIDATION_INTERVAL: Duration = Duration::from_secs(1);
 /// An entry that nobody has asked for since is dropped, and its file closed.
 const IDLE_ENTRY_LIFETIME: Duration = Duration::from_secs(8);
 
-/// Entries of a worker; each has about 2 KiB beside the file's bytes, and as much again for each of its compressed
-/// forms that was asked for, three at most.
+/// Entries of a worker; each has about 2 KiB beside the file's bytes and its heads, and as much again for each of its
+/// compressed forms that was asked for, three at most.
 const MAX_ENTRIES: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 
 /// Files up to so many bytes are kept whole with their entry.
 const MAX_WHOLE_FILE: u64 = 16 << 10;
+
+/// Heads of an entry, each about 1 KiB: a policy has about three offers for a port, and clients of the same second are
+/// given different ones.
+const MAX_HEADS: usize = 4;
 
 /// Larger files come in chunks of so many bytes.
 const CHUNK_BYTES: u64 = 256 << 10;
@@ -82,7 +86,8 @@ pub(crate) struct Entry {
     content: Content,
     /// The fields, as they are.
     headers: HeaderMap,
-    head: RefCell<Option<HeadOfSecond>>,
+    /// Heads of the latest second, by offer: [`MAX_HEADS`] at most.
+    heads: RefCell<Vec<HeadOfSecond>>,
     fresh_until: Cell<Instant>,
     /// The number of the folder that it is of.
     folder: u64,
@@ -116,6 +121,12 @@ struct HeadOfSecond {
     second: UnixTime,
     offer: Option<Offered>,
     head: Arc<Response<()>>,
+}
+
+impl HeadOfSecond {
+    fn is_of(&self, second: UnixTime, offer: Option<Offered>) -> bool {
+        self.second == second && self.offer == offer
+    }
 }
 
 impl Entry {
@@ -161,7 +172,7 @@ impl Entry {
             coded: RefCell::default(),
             content,
             headers: fields,
-            head: RefCell::new(None),
+            heads: RefCell::default(),
             fresh_until: Cell::new(freshness.until),
             folder: freshness.folder,
             served: files.place.shared_number(),
@@ -183,16 +194,17 @@ impl Entry {
         offer: Option<Offered>,
         complete: impl FnOnce(&mut HeaderMap),
     ) -> Arc<Response<()>> {
-        let is_current = |it: &HeadOfSecond| it.second == second && it.offer == offer;
-        let mut latest = self.head.borrow_mut();
-        if let Some(latest) = latest.as_ref().filter(|it| is_current(it)) {
-            return Arc::clone(&latest.head);
+        let mut heads = self.heads.borrow_mut();
+        if let Some(known) = heads.iter().find(|it| it.is_of(second, offer)) {
+            return Arc::clone(&known.head);
         }
+        heads.retain(|it| it.second == second);
+        heads.truncate(MAX_HEADS - 1);
         let mut head = Response::new(());
         *head.headers_mut() = self.headers.clone();
         complete(head.headers_mut());
         let head = Arc::new(head);
-        *latest = Some(HeadOfSecond {
+        heads.push(HeadOfSecond {
             second,
             offer,
             head: Arc::clone(&head),

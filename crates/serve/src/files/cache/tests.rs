@@ -223,6 +223,11 @@ fn a_head_is_made_anew_with_the_second_and_with_the_offer() {
     assert_eq!(made.get(), 3);
     head(2000, Some(offered(8443)));
     assert_eq!(made.get(), 4, "the client of another listener");
+    head(2000, None);
+    head(2000, Some(offered(443)));
+    assert_eq!(made.get(), 4, "clients in turn");
+    (1..=9).for_each(|port| _ = head(2000, Some(offered(port))));
+    assert_eq!(entry.heads.borrow().len(), MAX_HEADS);
 }
 
 #[test]
