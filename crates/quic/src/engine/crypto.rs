@@ -29,6 +29,9 @@ use self::session::Session;
 pub(crate) use self::truncation::Truncation;
 use crate::{Error, PeerIdentity, Role, Version, version_information};
 
+/// Bytes of the authentication tag of each packet, whatever the cipher suite (RFC 9001 section 5.3).
+const TAG_BYTES: usize = 16;
+
 /// A server's side of one version.
 pub(crate) struct ServerCrypto {
     version: Version,
@@ -71,7 +74,7 @@ impl crypto::ServerConfig for ServerCrypto {
         Ok(lent)
     }
 
-    fn retry_tag(&self, _number: u32, id: &ConnectionId, packet: &[u8]) -> [u8; retry::TAG_BYTES] {
+    fn retry_tag(&self, _number: u32, id: &ConnectionId, packet: &[u8]) -> [u8; TAG_BYTES] {
         retry::tag(self.version, id, &[packet])
     }
 

@@ -12,6 +12,7 @@ use bytes::BytesMut;
 use quinn_proto::crypto::{CryptoError, KeyPair, PacketKey};
 use rustls::quic::{PacketKeySet, Secrets};
 
+use super::TAG_BYTES;
 use super::truncation::{TruncatingKey, Truncation};
 
 /// The next keys of both directions.
@@ -93,7 +94,7 @@ impl PacketKey for NextKey {
     }
 
     fn tag_len(&self) -> usize {
-        self.key().tag_len()
+        TAG_BYTES
     }
 
     fn confidentiality_limit(&self) -> u64 {

@@ -5,10 +5,8 @@
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 
+use super::TAG_BYTES;
 use crate::{Version, long_header};
-
-/// Bytes of a tag.
-pub(super) const TAG_BYTES: usize = 16;
 
 /// The tag of a packet, given in parts and by the engine's types, in answer to one that went to `id`.
 pub(super) fn tag(version: Version, id: &[u8], packet: &[&[u8]]) -> [u8; TAG_BYTES] {

@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use bytes::BytesMut;
 use quinn_proto::crypto::{CryptoError, PacketKey};
 
+use super::TAG_BYTES;
+
 /// Bytes at the end of the 1-RTT packets of a connection that are none of theirs: 0, unless a packet is made
 /// for an unvalidated path.
 #[derive(Debug, Default)]
@@ -62,7 +64,7 @@ impl PacketKey for TruncatingKey {
     }
 
     fn tag_len(&self) -> usize {
-        self.key.tag_len() + self.by.bytes()
+        TAG_BYTES + self.by.bytes()
     }
 
     fn confidentiality_limit(&self) -> u64 {
@@ -78,14 +80,12 @@ impl PacketKey for TruncatingKey {
 mod tests {
     use super::*;
 
-    const TAG: usize = 16;
-
     /// Fills the tag's place.
     struct Filling;
 
     impl PacketKey for Filling {
         fn encrypt(&self, _: u64, packet: &mut [u8], header_length: usize) {
-            let tag = packet.len() - TAG;
+            let tag = packet.len() - TAG_BYTES;
             assert!(header_length <= tag);
             packet[tag..].fill(9);
         }
@@ -95,7 +95,7 @@ mod tests {
         }
 
         fn tag_len(&self) -> usize {
-            TAG
+            TAG_BYTES
         }
 
         fn confidentiality_limit(&self) -> u64 {
@@ -114,11 +114,11 @@ mod tests {
         for less in [0, 1, 15, 16, 1_120, 0] {
             by.set(less);
             let less = usize::from(less);
-            assert_eq!(key.tag_len(), TAG + less);
+            assert_eq!(key.tag_len(), TAG_BYTES + less);
             // As quinn-proto has it: what it wrote, and zeros for the tag.
             let mut packet = [&[5; 80][..], &vec![0; key.tag_len()]].concat();
             key.encrypt(0, &mut packet, 10);
-            let expected = [&[5; 80][..], &[9; TAG], &vec![0; less]].concat();
+            let expected = [&[5; 80][..], &[9; TAG_BYTES], &vec![0; less]].concat();
             assert_eq!(packet, expected, "shorter by {less}");
         }
         assert_eq!((key.confidentiality_limit(), key.integrity_limit()), (1, 2));

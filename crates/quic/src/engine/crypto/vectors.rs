@@ -9,7 +9,7 @@ use rustls::crypto::cipher::{AeadKey, Iv};
 use rustls::quic::{DirectionalKeys, Suite};
 
 use super::initial::InitialKeys;
-use super::{initial_suite, keys, retry};
+use super::{TAG_BYTES, initial_suite, keys, retry};
 use crate::{Version, long_header};
 
 /// The client's first destination ID.
@@ -166,7 +166,7 @@ fn a_packet_that_says_it_is_of_another_version_is_not_opened() {
 #[test]
 fn the_retry_packet_is_the_samples() {
     let mut packet = bytes(RETRY_PACKET);
-    let (sent, expected) = packet.split_at(packet.len() - retry::TAG_BYTES);
+    let (sent, expected) = packet.split_at(packet.len() - TAG_BYTES);
     let engines = [&[0xff][..], &sent[1..]].concat();
     assert_eq!(retry::tag(Version::V2, &bytes(ID), &[&engines]), expected);
 
