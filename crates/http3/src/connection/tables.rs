@@ -70,13 +70,13 @@ impl Connection {
         self.decoder.cancel(id.get());
     }
 
-    /// Writes what the compression tables of both sides have to say to each other. To be called before the
-    /// connection's datagrams are made; once for all that a turn brought, as each time costs a write on a stream.
+    /// Writes what the compression tables of both sides have to say to each other, unless it can wait. To be called before
+    /// the connection's datagrams are made; once for all that a turn brought, as each time costs a write on a stream.
     pub fn flush(&mut self, quic: &mut impl QuicConnection) {
-        for (instructions, stream) in [
-            (self.encoder.instructions(), &mut self.encoder_stream),
-            (self.decoder.instructions(), &mut self.decoder_stream),
-        ] {
+        let is_due = self.decoder.is_due();
+        let insertions = Some((self.encoder.instructions(), &mut self.encoder_stream));
+        let answers = is_due.then(|| (self.decoder.instructions(), &mut self.decoder_stream));
+        for (instructions, stream) in insertions.into_iter().chain(answers) {
             if !instructions.is_empty() {
                 stream.unsent().extend_from_slice(instructions);
                 instructions.clear();

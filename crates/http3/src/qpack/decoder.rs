@@ -11,6 +11,9 @@ use super::{FIELD_OVERHEAD, max_entries};
 use crate::Code;
 use crate::failure::Violation;
 
+/// Bytes of acknowledgements that wait for others: a dozen and more.
+const MAX_WAITING: usize = 32;
+
 /// Reason for which a field section could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Error<E> {
@@ -62,6 +65,8 @@ pub(crate) struct Decoder {
     changes: u64,
     /// Instructions for the decoder stream.
     instructions: Vec<u8>,
+    /// True if one of them is more than an acknowledgement of a section.
+    urgent: bool,
 }
 
 impl Decoder {
@@ -74,6 +79,7 @@ impl Decoder {
             known: 0,
             changes: 0,
             instructions: Vec::new(),
+            urgent: false,
         }
     }
 
@@ -94,6 +100,7 @@ impl Decoder {
         if news > 0 {
             self.known += news;
             DecoderInstruction::Increment(news).put(&mut self.instructions);
+            self.urgent = true;
         }
         Ok(instructions)
     }
@@ -142,6 +149,7 @@ impl Decoder {
         // Cancellations, because the encoder cannot have any dynamic table references."
         if self.max_capacity > 0 {
             DecoderInstruction::Cancel(stream).put(&mut self.instructions);
+            self.urgent = true;
         }
     }
 
@@ -150,8 +158,16 @@ impl Decoder {
         self.table.insert_count()
     }
 
+    /// Returns true if the instructions are to be sent now. The peer learns of its insertions by Insert Count
+    /// Increments: an acknowledgement of a section only tells it that what the section refers to may be evicted (RFC 9204
+    /// section 2.1.1), and a dozen of them wait for each other, as each STREAM frame costs both sides what ten fields do.
+    pub(crate) fn is_due(&self) -> bool {
+        self.urgent || self.instructions.len() >= MAX_WAITING
+    }
+
     /// Returns the instructions to be sent on the decoder stream; to be emptied by the caller.
     pub(crate) fn instructions(&mut self) -> &mut Vec<u8> {
+        self.urgent = false;
         &mut self.instructions
     }
 

@@ -94,17 +94,19 @@ fn the_same_bytes_mean_something_else_once_the_table_does() {
 }
 
 #[test]
-fn a_request_that_comes_again_is_acknowledged_each_time() {
+fn each_request_that_comes_again_is_acknowledged_some_at_a_time() {
     let mut peer = Raw::client();
     peer.uni(&[&[0x02][..], &CAPACITY, &insertion(b'1')].concat());
-    let asked: Vec<_> = (0..4).map(|_| ask(&mut peer, &refers(1)).0).collect();
+    let mut asked: Vec<_> = (0..31).map(|_| ask(&mut peer, &refers(1)).0).collect();
     let decoder = StreamId::new(quinn_proto::Side::Server, quinn_proto::Dir::Uni, 2);
+    assert_eq!(peer.read(decoder).unwrap(), [0x03, 0x01]);
+    asked.push(ask(&mut peer, &refers(1)).0);
     let acknowledged: Vec<_> = asked
         .iter()
         .map(|id| 0x80 | u8::try_from(u64::from(*id)).unwrap())
         .collect();
     let told = peer.read(decoder).unwrap();
-    assert_eq!(told, [&[0x03, 0x01][..], &acknowledged].concat());
+    assert_eq!(told, acknowledged);
 }
 
 /// Our server answers a request with this head and this content; the bytes on the stream.
