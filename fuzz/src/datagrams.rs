@@ -113,7 +113,7 @@ impl Network {
                 }
             }
             14 => self.client_host = 2 + number % 3,
-            _ => self.server.shutdown(self.now),
+            _ => self.server.shutdown(),
         }
     }
 

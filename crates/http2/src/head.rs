@@ -8,7 +8,7 @@ use altway_message::{Cookies, FieldChecks, FieldKind, PseudoFields, Refusal, Rul
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::uri::{Authority, Parts, PathAndQuery, Scheme};
-use http::{Method, Request, Response, StatusCode, Uri};
+use http::{Method, Request, Uri};
 
 use crate::Priority;
 use crate::hpack::{FIELD_OVERHEAD, Visitor};
@@ -311,19 +311,6 @@ impl<'a> Head<'a> {
             request.extensions_mut().insert(refusal);
         }
         Ok(request)
-    }
-
-    /// Converts the head to a response of the `http` crate, version HTTP/2.
-    ///
-    /// # Errors
-    /// It has no status, as trailers have none.
-    pub fn to_response(self) -> Result<Response<()>, InvalidHead> {
-        let mut response = Response::new(());
-        let status = self.status().unwrap_or_default();
-        *response.status_mut() = StatusCode::from_u16(status).map_err(|_| invalid(":status"))?;
-        *response.version_mut() = http::Version::HTTP_2;
-        *response.headers_mut() = self.to_headers()?;
-        Ok(response)
     }
 
     /// The fields alone, as for trailers.

@@ -242,7 +242,7 @@ impl<A, Q: QuicEndpoint<State = Slot<A>>> Endpoint<A, Q> {
 
     /// Begins a graceful shutdown: GOAWAY on every connection, no new connections, no new requests;
     /// those in progress go on. Once [`is_idle`](Self::is_idle), close what is left.
-    pub fn shutdown(&mut self, _now: Instant) {
+    pub fn shutdown(&mut self) {
         self.shutting_down = true;
         self.quic.shutdown();
         let all: Vec<_> = self.quic.states().map(|(handle, _)| handle).collect();

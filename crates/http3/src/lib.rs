@@ -109,7 +109,7 @@ mod shared_config;
 mod unidirectional;
 mod varint;
 
-pub use altway_fields::{Priority, Rate};
+pub use altway_fields::Rate;
 pub use altway_quic::{
     self as quic, AckProgress, Admission, Congestion, ConnectionHandle, ConnectionIds, Datagram,
     Ecn, EndpointStatistics, Generation, HandshakeCounts, HeldShare, PathStatistics, PeerIdentity,

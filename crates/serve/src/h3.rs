@@ -264,7 +264,7 @@ impl<'a> Driver<'a> {
     }
 
     fn begin_end(&mut self) {
-        self.endpoint.shutdown(Instant::now());
+        self.endpoint.shutdown();
         if let Some(router) = &mut self.router
             && !self.reading
         {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use altway_http2::{Config, Connection, Event, Output, Turn};
+use altway_http2::{Config, Connection, Event, Head, Output, Turn};
 use altway_link::{Config as Link, Direction, seed_for};
 use altway_units::{DataSize, Timestamp};
 
@@ -31,13 +31,20 @@ pub(crate) enum Owned {
     Other(String),
 }
 
+fn response(head: Head<'_>) -> http::Response<()> {
+    let mut response = http::Response::new(());
+    *response.status_mut() = head.status().unwrap().try_into().unwrap();
+    *response.headers_mut() = head.to_headers().unwrap();
+    response
+}
+
 impl Owned {
     fn of(event: &Event<'_>) -> Self {
         match event {
             Event::Request { stream, head, end } => {
                 Owned::Request(*stream, head.to_request().unwrap(), *end)
             }
-            Event::Response { head, end, .. } => Owned::Response(head.to_response().unwrap(), *end),
+            Event::Response { head, end, .. } => Owned::Response(response(*head), *end),
             Event::Informational { head, .. } => Owned::Informational(head.status().unwrap()),
             Event::Data { stream, data, end } => Owned::Data(*stream, data.to_vec(), *end),
             Event::Trailers { stream, head } => {

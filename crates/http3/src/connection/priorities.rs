@@ -10,10 +10,7 @@ use bytes::Bytes;
 
 use super::Connection;
 use crate::failure::Violation;
-use crate::{Code, Error, Role, StreamId, frame, varint};
-
-/// Bytes that may wait for the control stream before a client's PRIORITY_UPDATE is refused.
-const MAX_WAITING: usize = 4096;
+use crate::{Code, StreamId};
 
 /// QUIC's priority of each urgency's incremental responses is a multiple of this; the others' are
 /// between.
@@ -38,41 +35,6 @@ pub(super) fn of_request(head: &http::Request<()>) -> Priority {
 }
 
 impl Connection {
-    /// Client: wishes another priority for a response than the request's Priority field said
-    /// (PRIORITY_UPDATE, RFC 9218).
-    ///
-    /// # Errors
-    /// [`Error::UnknownStream`] if the exchange is over; [`Error::OutOfOrder`] when 4 KiB of such
-    /// wishes wait already, [`Error::WrongRole`].
-    pub fn send_priority(
-        &mut self,
-        quic: &mut impl QuicConnection,
-        id: StreamId,
-        priority: Priority,
-    ) -> Result<(), Error> {
-        if self.shared_config.role == Role::Server {
-            return Err(Error::WrongRole {
-                reason: "a server wishes no priorities",
-            });
-        }
-        if !self.exchanges.contains_key(&id) {
-            return Err(Error::UnknownStream);
-        }
-        if self.control.len() > MAX_WAITING {
-            return Err(Error::OutOfOrder {
-                reason: "the server takes no more control frames now",
-            });
-        }
-        let mut payload = Vec::new();
-        varint::encode(id.get(), &mut payload);
-        payload.extend_from_slice(priority.to_string().as_bytes());
-        let out = self.control.unsent();
-        frame::encode_header(frame::kind::PRIORITY_UPDATE, payload.len() as u64, out);
-        out.extend_from_slice(&payload);
-        self.control.flush(quic);
-        Ok(())
-    }
-
     /// PRIORITY_UPDATE came (section 7.2).
     pub(super) fn on_priority_update(
         &mut self,
@@ -159,7 +121,7 @@ impl Connection {
 
 #[cfg(test)]
 mod tests {
-    use altway_quic::Direction;
+    use altway_quic::{Direction, Role};
 
     use super::*;
 

@@ -160,7 +160,7 @@ fn a_server_going_away_finishes_what_it_began_and_refuses_what_comes() {
     pair = pair.connected();
     let before = pair.start(&get("/bytes/3000000"), Bytes::new());
     pair.run_for(Duration::from_millis(50));
-    pair.server.shutdown(pair.now);
+    pair.server.shutdown();
     // On its way before the client knows.
     let during = pair.start(&get("/bytes/10"), Bytes::new());
     assert!(pair.run_until(|pair| pair.fetches.all_done()));
@@ -189,7 +189,7 @@ fn a_server_going_away_is_busy_until_the_last_byte_is_acknowledged() {
     pair = pair.connected();
     pair.start(&get("/bytes/10"), Bytes::new());
     pair.run_for(Duration::from_millis(60));
-    pair.server.shutdown(pair.now);
+    pair.server.shutdown();
     assert_eq!(pair.files.requests, 1);
     assert!(!pair.server.is_idle());
     pair.run_for(Duration::from_millis(200));
@@ -199,7 +199,7 @@ fn a_server_going_away_is_busy_until_the_last_byte_is_acknowledged() {
 #[test]
 fn a_server_going_away_takes_no_new_connections() {
     let mut pair = Pair::new();
-    pair.server.shutdown(pair.now);
+    pair.server.shutdown();
     assert!(pair.run_until(|pair| pair.closed.is_some()));
     assert!(matches!(pair.closed, Some(CloseReason::Transport { .. })));
     assert_eq!(pair.server_connected, 0);
@@ -210,7 +210,7 @@ fn going_away_during_the_hand_shake_lets_no_request_in() {
     let mut pair = Pair::new();
     pair.run_for(Duration::from_millis(1));
     assert_eq!(pair.server.open_connections(), 1);
-    pair.server.shutdown(pair.now);
+    pair.server.shutdown();
     let mut pair = pair.connected();
     let stream = pair.start(&get("/bytes/1"), Bytes::new());
     pair.run_for(BRIEF);
@@ -225,7 +225,7 @@ fn going_away_during_the_hand_shake_lets_no_request_in() {
 fn a_client_going_away_sends_no_more() {
     let mut pair = Pair::new().connected();
     let stream = pair.start(&get("/bytes/1000000"), Bytes::new());
-    pair.client.shutdown(pair.now);
+    pair.client.shutdown();
     let refused = pair.client.with(pair.connection, |it, quic| {
         it.send_request(quic, &get("/"), true)
     });

@@ -177,7 +177,7 @@ fn a_server_going_away_waits_for_no_unwanted_body() {
     let every = Duration::from_millis(500);
     let twice = LINGER * 2;
     assert_eq!(pair.trickle(moving, 2_000, every, twice), None);
-    pair.server.shutdown(pair.now);
+    pair.server.shutdown();
     assert!(!pair.server.is_idle());
     let stopped = pair.trickle(moving, 2_000, every, twice);
     assert!(stopped.is_some_and(|it| it <= LINGER + LATE + every));
