@@ -131,12 +131,13 @@ impl ExtraAcked {
 
     /// `most`: what an aggregate counts for at most.
     pub(super) fn on_ack(&mut self, now: Instant, acked: u64, rate: f64, most: u64) {
-        let explained = |since| now.saturating_duration_since(since).as_secs_f64() * rate;
-        if self.acked as f64 <= explained(self.began) {
+        let mut explained = now.saturating_duration_since(self.began).as_secs_f64() * rate;
+        if self.acked as f64 <= explained {
             (self.acked, self.began) = (0, now);
+            explained = 0.0;
         }
         self.acked = self.acked.saturating_add(acked);
-        let extra = (self.acked as f64 - explained(self.began)).max(0.0) as u64;
+        let extra = (self.acked as f64 - explained).max(0.0) as u64;
         let largest = &mut self.rounds[self.round];
         *largest = (*largest).max(extra.min(most));
     }
