@@ -1,9 +1,9 @@
 //! The steps of an order: its challenge answered, the certificate asked for, and kept.
 
+use crate::Folder;
 use crate::authority::{Authority, again, failure, of_problem, own_fault};
 use crate::certificate::{self, Issued};
 use crate::client::{LATEST_RESPONSE, ResponseFacts};
-use crate::Folder;
 use crate::responder::{BoxError, Responder};
 use crate::schedule::{Cause, Challenge, Failure, Validity};
 use instant_acme::{
@@ -66,7 +66,10 @@ impl OpenOrder {
         };
         let text = serde_json::to_string(&kept).map_err(|error| own_fault(&error))?;
         let path = authority.folder.order(name);
-        authority.folder.write(&path, &text).map_err(|error| own_fault(&error))?;
+        authority
+            .folder
+            .write(&path, &text)
+            .map_err(|error| own_fault(&error))?;
         Self::answered(name, order, key, responder, challenge).await
     }
 
@@ -82,7 +85,11 @@ impl OpenOrder {
             retry_after: None,
             message,
         };
-        let text = authority.folder.read(&authority.folder.order(name)).ok().flatten();
+        let text = authority
+            .folder
+            .read(&authority.folder.order(name))
+            .ok()
+            .flatten();
         let kept = text.and_then(|text| serde_json::from_str::<SavedOrder>(&text).ok());
         let kept = kept.ok_or_else(|| gone("the order from before the restart is lost".into()))?;
         let key = KeyPair::from_pem(&kept.key).map_err(|error| gone(error.to_string()))?;
