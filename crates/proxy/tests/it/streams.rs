@@ -504,3 +504,20 @@ fn a_response_that_begins_before_its_request_has_ended_passes_and_its_connection
     }
     assert_eq!(connections.load(Ordering::Relaxed), 1);
 }
+
+#[tokio::test]
+async fn a_response_that_ends_with_its_head_is_cut_off_after_that() {
+    let address = origin(|mut connection| {
+        connection.head();
+        connection.write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n");
+    });
+    let running = proxy(to(address));
+    for version in VERSIONS {
+        for _ in 0..20 {
+            let mut client = Client::new(running.address, version).await;
+            let response = client.send(Request::get("/"), "").await.unwrap();
+            assert_eq!(response.status(), 200);
+            assert!(response.into_body().collect().await.is_err());
+        }
+    }
+}

@@ -214,7 +214,13 @@ where
     let mut memory = response.extensions_mut().remove::<BodyMemory>();
     let mut response = response.map(|body| {
         let mut body = PanicGuardBody::new(body);
-        match body.at_once(SHORT) {
+        // What reports its memory is still to come. To ask it ahead might find that it fails, which is to be told after
+        // the head of the response.
+        let whole = match memory {
+            None => body.at_once(SHORT),
+            Some(_) => None,
+        };
+        match whole {
             Some(bytes) => Body::bytes(bytes),
             None => Body::stream(body, memory.take()),
         }
