@@ -18,9 +18,9 @@ use std::time::SystemTime;
 /// week.
 ///
 /// `duration` is the time in seconds from the beginning of the worker's turn that read the head to the end of the turn in
-/// which the last byte was handed over: what the kernel had room for then has gone to it. What it had no room for, some
-/// dozens of KiB at most, leaves later, as do bytes that the client has still to acknowledge. Over every protocol it
-/// is the same, and never 0. `cut` says that the response was given up before that. A tunnel is never cut: it has no length.
+/// which the last byte was handed over, with the calls of the kernel that sent what it had room for. What it had no
+/// room for leaves later: over TCP some dozens of KiB, over QUIC as much as a connection has ready to be sent.
+/// `cut` says that the response was given up before that. A tunnel is never cut: it has no length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum LogFormat {
     /// `key=value`, with texts in quotes as Rust escapes them. On one line:

@@ -301,11 +301,21 @@ impl Line<'_> {
     }
 }
 
-/// Adds seconds with six decimals.
+/// Adds seconds with six decimals. The usual ones, below 10, by hand: what formats any number would cost as much as the rest
+/// of a line that is known.
 fn push_seconds(lines: &mut Vec<u8>, duration: Duration) {
     use std::io::Write as _;
-    let (seconds, micros) = (duration.as_secs(), duration.subsec_micros());
-    write!(lines, "{seconds}.{micros:06}").expect("memory takes everything");
+    let (seconds, mut micros) = (duration.as_secs(), duration.subsec_micros());
+    if seconds >= 10 {
+        return write!(lines, "{seconds}.{micros:06}").expect("memory takes everything");
+    }
+    let mut digits = *b"0.000000";
+    digits[0] += seconds as u8;
+    for digit in digits[2..].iter_mut().rev() {
+        *digit += (micros % 10) as u8;
+        micros /= 10;
+    }
+    lines.extend_from_slice(&digits);
 }
 
 fn push(text: &mut String, more: std::fmt::Arguments<'_>) {

@@ -59,6 +59,22 @@ fn whole() -> LoggedHead {
 }
 
 #[test]
+fn durations_have_six_decimals_however_long_they_are() {
+    for (micros, text) in [
+        (0, "0.000000"),
+        (7, "0.000007"),
+        (1_000_123, "1.000123"),
+        (9_999_999, "9.999999"),
+        (10_000_000, "10.000000"),
+        (86_400_000_001, "86400.000001"),
+    ] {
+        let mut lines = Vec::new();
+        push_seconds(&mut lines, Duration::from_micros(micros));
+        assert_eq!(String::from_utf8(lines).unwrap(), text);
+    }
+}
+
+#[test]
 fn key_value_has_every_word() {
     let head = whole();
     let mut line = line(&head);
