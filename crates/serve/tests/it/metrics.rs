@@ -3,7 +3,7 @@
 use crate::common::h3::H3;
 use crate::common::{LARGE, Running, TIME_LIMIT, get, h1, h2, read, soon};
 use altway_serve::select::UnixTime;
-use altway_serve::{Metrics, Site};
+use altway_serve::{DurationMetrics, Metrics, Site};
 use axum::Router;
 use axum::routing::get as on_get;
 use std::net::{IpAddr, Ipv4Addr};
@@ -21,6 +21,14 @@ fn wait(server: &Running, is_there: impl Fn(&Metrics) -> bool) -> Metrics {
         assert!(Instant::now() < give_up, "{metrics:?}");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Returns true if so many responses of each protocol have ended, and a large one among them.
+fn are_timed(metrics: &Metrics, times: u64) -> bool {
+    metrics.protocols.iter().all(|it| {
+        let timed = it.durations.iter().map(DurationMetrics::count).sum::<u64>();
+        it.content_bytes > LARGE as u64 && timed == times
+    })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -45,12 +53,7 @@ async fn every_protocol_is_counted_by_its_responses_and_connections() {
             over_h3.get(path);
         }
     }
-    let metrics = wait(&server, |metrics| {
-        metrics.protocols.iter().all(|it| {
-            let timed = it.durations.iter().map(|it| it.count()).sum::<u64>();
-            it.content_bytes > LARGE as u64 && timed == 7
-        })
-    });
+    let metrics = wait(&server, |metrics| are_timed(metrics, 7));
     for (protocol, name) in metrics.protocols.iter().zip(["h1", "h2", "h3"]) {
         assert_eq!(protocol.responses, [0, 3, 0, 4, 0], "{name}");
         let timed = protocol.durations.map(|it| it.count());
