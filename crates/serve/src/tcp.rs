@@ -1,8 +1,5 @@
 //! HTTP/1.1 and HTTP/2 over TCP: accepts, does the TLS hand-shake, and hands the connection to
-//! [`h2`] or, for HTTP/1.1, to hyper, which no other module knows.
-//!
-//! Answers hyper gives by itself carry none of our fields: 400 for what is no HTTP/1.1. Heads that are too large or too slow
-//! are answered without it ([`rejected_head`]).
+//! [`h2`] or [`http1`].
 
 mod acceptor;
 mod answer;
@@ -11,6 +8,7 @@ mod delivery;
 mod drain;
 mod gate;
 mod h2;
+mod http1;
 mod kernel;
 mod measured;
 mod preface;
@@ -22,65 +20,39 @@ mod turn_budget;
 mod turns;
 mod write_ahead;
 
-use crate::RequestBody;
 use crate::challenges;
 use crate::client_auth::{Presented, begin_handshake};
 use crate::client_prefix::canonical;
 use crate::clients::{AdmittedConnection, Clients, Transport};
 use crate::incidents::Incident;
-use crate::request::body::Body;
-use crate::request::log::Protocol;
-use crate::request::requests::{ConnectionFacts, Now, Requests, Responder};
-use crate::selection::HostIndex;
+use crate::request::requests::{ConnectionFacts, Responder};
 use crate::setup::{ListenerConfig, Setup};
 use crate::stop::StopSignal;
 pub(crate) use acceptor::{Acceptor, acceptors};
-use answer::{answer, finished};
-use bytes::Bytes;
-use gate::{Gate, Gated};
-use http::header::CONNECTION;
-use http::{HeaderMap, HeaderValue, StatusCode};
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::{HttpService, service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use measured::{MeasuredBody, TcpPathSampler};
+use measured::TcpPathSampler;
 use proxy_protocol::ConnectionAddresses;
 use socket::{Activity, Socket};
-use std::cell::{Cell, OnceCell, RefCell};
-use std::convert::Infallible;
+use std::cell::{OnceCell, RefCell};
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use std::time::Instant;
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::task::unconstrained;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
-use tunnel::Relay;
-use turn_budget::TurnBudget;
 use turns::Turns;
-use write_ahead::{Buffering, Counting, KERNEL_UNSENT_BYTES, TLS_BUFFER_BYTES, WriteAhead};
-
-/// The most bytes of a request's head that hyper takes; twice what the service answers.
-const MAX_HEAD_BYTES: usize = 64 * 1024;
-
-/// Time that a connection that was asked to end may stay silent before it is dropped.
-const DRAIN_IDLE_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Time that a connection may stay silent that has to make room for others.
-const EVICTION_TIMEOUT: Duration = Duration::from_millis(500);
+use write_ahead::TLS_BUFFER_BYTES;
 
 /// State that every connection of a worker uses.
 struct Context {
     setup: Arc<Setup>,
     listener: ListenerConfig,
     tls: Option<TlsAcceptor>,
-    http1: http1::Builder,
+    http1: hyper::server::conn::http1::Builder,
     http2: Arc<altway_http2::Config>,
     responder: Rc<Responder>,
     buffers: Rc<RefCell<h2::WorkerBuffers>>,
@@ -130,18 +102,6 @@ impl Context {
         };
         let (client, probe) = (known.address.ip(), Rc::clone(&known.probe));
         if let Err(error) = self.serve_stream(known, stop).await {
-            // What is no HTTP/1.1, or too large, hyper answers by itself.
-            let refused = error.downcast_ref::<hyper::Error>();
-            if let Some(refused) = refused.filter(|error| error.is_parse()) {
-                let status = match refused.is_parse_too_large() {
-                    true => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-                    false => StatusCode::BAD_REQUEST,
-                };
-                let incidents = &self.setup.service.incidents;
-                incidents.record(client, Incident::of_refusal(status));
-                let counters = &self.responder.counters;
-                counters.responded(Protocol::Http1, status, HostIndex::OTHERS, None);
-            }
             tracing::debug!(%client, %error, "connection failed");
         }
         tracing::debug!(%client, counters = ?probe.counters(), "connection ended");
@@ -347,34 +307,6 @@ impl Context {
         }))
     }
 
-    async fn http1(
-        &self,
-        stream: impl AsyncRead + AsyncWrite + Buffering + Unpin + 'static,
-        client: &Client,
-        activity: &Activity,
-        stop: StopSignal,
-    ) -> Result<(), Failure> {
-        let unread = Arc::default();
-        let requests = Rc::new(RefCell::new(self.requests(client)));
-        let served = self.serve_http1(stream, client, activity, &unread, &requests, stop);
-        let served = served.await;
-        requests.borrow_mut().ended(|| client.probe.counters());
-        // Whatever hyper refuses to read on in, a request's body or what is no HTTP, lies there unread.
-        match served {
-            Ok(()) if !unread.load(Ordering::Relaxed) => Ok(()),
-            Ok(()) => Ok(drain::drain(&client.stream).await?),
-            Err(failure) => {
-                let _ = drain::drain(&client.stream).await;
-                Err(failure)
-            }
-        }
-    }
-
-    fn requests(&self, client: &Client) -> Requests<Infallible> {
-        let responder = Rc::clone(&self.responder);
-        Requests::new(responder, Protocol::Http1, self.facts(client))
-    }
-
     fn facts(&self, client: &Client) -> ConnectionFacts {
         ConnectionFacts {
             peer: client.address,
@@ -385,178 +317,6 @@ impl Context {
             presented: client.presented.get().cloned(),
         }
     }
-
-    async fn serve_http1(
-        &self,
-        stream: impl AsyncRead + AsyncWrite + Buffering + Unpin + 'static,
-        client: &Client,
-        activity: &Activity,
-        unread: &Arc<AtomicBool>,
-        requests: &Rc<RefCell<Requests<Infallible>>>,
-        stop: StopSignal,
-    ) -> Result<(), Failure> {
-        let turn_budget = &TurnBudget::default();
-        kernel::limit_unsent(&client.stream, KERNEL_UNSENT_BYTES);
-        let ahead = WriteAhead::new(&client.admitted.held());
-        let gate = Gate::new(self.listener.scheme, &client.admitted.held());
-        let stream = Gated::new(Counting::new(stream, ahead.clone()), gate.clone());
-        // Set once the next response is to be the connection's last.
-        let last = &Cell::new(false);
-        // Set once the response that opens a tunnel is there, which is the last.
-        let opened = &Cell::new(None);
-        let service = service_fn(|mut request: hyper::Request<Incoming>| {
-            if let Some(refusal) = gate.next_refusal() {
-                request.extensions_mut().insert(refusal);
-                last.set(true);
-            }
-            activity.engaged(true);
-            let now = Now::read();
-            let read = || client.probe.counters();
-            let mut incoming = tunnel::Incoming::of(&mut request);
-            let answer = answer(&mut requests.borrow_mut(), request, now, read, |body| {
-                let body = RequestBody::http1(body, activity.reading(), Arc::clone(unread));
-                incoming.as_mut().map_or(body, tunnel::Incoming::body)
-            });
-            let requests = Rc::clone(requests);
-            let admitted = Rc::clone(&client.admitted);
-            let (activity, probe) = (activity.clone(), Rc::clone(&client.probe));
-            let (ahead, gate) = (ahead.clone(), gate.clone());
-            let turns = Rc::clone(&self.file_turns);
-            async move {
-                turn_budget.keep().await;
-                let queue_interim = |status, fields: &HeaderMap| gate.queue_interim(status, fields);
-                let mut response = finished(answer, &requests, queue_interim).await;
-                gate.discard_interim();
-                if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-                    let outgoing = std::mem::replace(response.body_mut(), Body::empty());
-                    opened.set(incoming.map(|incoming| (incoming, outgoing)));
-                } else if last.get() || unread.load(Ordering::Relaxed) {
-                    // With a body that nobody has read the connection can't go on.
-                    let close = HeaderValue::from_static("close");
-                    response.headers_mut().insert(CONNECTION, close);
-                }
-                ahead.begin();
-                let measured = |body| {
-                    MeasuredBody::new(body, activity, admitted, ahead, turns, probe, requests)
-                };
-                Ok::<_, Infallible>(response.map(measured))
-            }
-        });
-        let mut connection = self.http1.serve_connection(TokioIo::new(stream), service);
-        let driven = self.drive_http1(&mut connection, (turn_budget, last), client, activity, stop);
-        let driven = driven.await;
-        self.turns.step().await;
-        if let Err(failure) = driven {
-            let failed = failure.downcast_ref::<hyper::Error>();
-            let is_late = failed.is_some_and(hyper::Error::is_timeout);
-            // What is being answered ends as it is: nothing may look like a part of it.
-            let rejected = gate.rejection(is_late).filter(|_| !activity.is_engaged());
-            if let Some(rejected) = rejected {
-                let response = requests.borrow_mut().reject_head(rejected, Now::read());
-                let stream = connection.into_parts().io.into_inner();
-                // In boxes what few connections come to: each would have room for it all its life.
-                let _ = Box::pin(rejected_head::send(stream, response)).await;
-            }
-            return Err(failure);
-        }
-        let Some(tunnel) = opened.take() else {
-            return Ok(());
-        };
-        // hyper ends when it has written everything, the response included.
-        let parts = connection.into_parts();
-        let stream = parts.io.into_inner().into_inner();
-        let tunnel = self.tunnel(stream, parts.read_buf, tunnel, client, activity, requests);
-        Box::pin(tunnel).await
-    }
-
-    /// Runs an HTTP/1.1 connection to its end, or to that of its last request.
-    async fn drive_http1<I, S>(
-        &self,
-        connection: &mut http1::Connection<I, S>,
-        (turn_budget, last): (&TurnBudget, &Cell<bool>),
-        client: &Client,
-        activity: &Activity,
-        mut stop: StopSignal,
-    ) -> Result<(), Failure>
-    where
-        I: hyper::rt::Read + hyper::rt::Write + Unpin + 'static,
-        S: HttpService<Incoming, ResBody = MeasuredBody> + Unpin,
-        S::Error: Into<Failure>,
-    {
-        let mut connection = Pin::new(connection);
-        let mut evicted = false;
-        let limits = &self.setup.limits;
-        let (idle, (stalled, _)) = (limits.idle_timeout, limits.least_progress());
-        tokio::select! {
-            biased; // What was asked before the stop is answered.
-            end = turn_budget.turns(connection.as_mut()) => return Ok(end?),
-            () = activity.until_idle(idle, stalled) => {
-                if activity.is_engaged() {
-                    self.record(client, Incident::SlowClient);
-                    // The kernel would keep for minutes what the client doesn't read.
-                    kernel::abort_on_close(&client.stream);
-                    return Ok(());
-                }
-            }
-            () = client.admitted.evicted() => evicted = true,
-            () = stop.requested() => {}
-        }
-        if stop.is_handed_over() && !evicted {
-            // Closed now, it would lose the request that may be on its way to us.
-            last.set(true);
-            tokio::select! {
-                end = turn_budget.turns(connection.as_mut()) => return Ok(end?),
-                () = activity.until_idle(DRAIN_IDLE_TIMEOUT, stalled) => {}
-            }
-        }
-        connection.as_mut().graceful_shutdown();
-        let linger = if evicted {
-            EVICTION_TIMEOUT
-        } else {
-            DRAIN_IDLE_TIMEOUT
-        };
-        tokio::select! {
-            end = turn_budget.turns(connection) => Ok(end?),
-            () = activity.silence(linger) => Ok(()),
-        }
-    }
-
-    /// Carries the bytes of a tunnel to its end. At a stop it has the server's grace, as running requests have.
-    async fn tunnel(
-        &self,
-        stream: impl AsyncRead + AsyncWrite + Unpin,
-        read: Bytes,
-        (incoming, outgoing): (tunnel::Incoming, Body),
-        client: &Client,
-        activity: &Activity,
-        requests: &RefCell<Requests<Infallible>>,
-    ) -> Result<(), Failure> {
-        activity.engaged(true);
-        client.admitted.set_requests(1);
-        let sent = |bytes: usize| {
-            let now = Instant::now();
-            let counters = || client.probe.counters();
-            requests.borrow_mut().sent(bytes as u64, now, counters);
-        };
-        let held = client.admitted.held().holder();
-        let relay = Relay::new(stream, read, incoming, outgoing, activity.clone(), held);
-        let end = tokio::select! {
-            biased;
-            end = relay.run(sent) => end,
-            () = activity.silence(self.setup.limits.idle_timeout) => {
-                self.record(client, Incident::SlowClient);
-                kernel::abort_on_close(&client.stream);
-                Ok(())
-            }
-            () = tunnel::vanished(&client.stream) => {
-                kernel::abort_on_close(&client.stream);
-                Ok(())
-            }
-            () = client.admitted.evicted() => Ok(()),
-        };
-        client.admitted.set_requests(0);
-        end
-    }
 }
 
 /// Awaits `beginning`; gives `None` when the connection has to make room for others meanwhile.
@@ -566,14 +326,6 @@ async fn unless_evicted<T>(client: &Client, beginning: impl Future<Output = T>) 
         done = beginning => Some(done),
         () = client.admitted.evicted() => None,
     }
-}
-
-fn http1(setup: &Setup) -> http1::Builder {
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new())
-        .header_read_timeout(setup.limits.header_timeout)
-        .max_buf_size(MAX_HEAD_BYTES);
-    http
 }
 
 #[cfg(test)]

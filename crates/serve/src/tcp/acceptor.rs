@@ -56,7 +56,7 @@ impl<'a> Acceptor<'a> {
                 setup: Arc::clone(setup),
                 tls: listener.tls.clone().map(TlsAcceptor::from),
                 listener: listener.clone(),
-                http1: http1(setup),
+                http1: http1::builder(setup),
                 http2: h2::config(setup, listener),
                 responder: Rc::clone(&memory.responder),
                 buffers: Rc::clone(buffers),

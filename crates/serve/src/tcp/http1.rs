@@ -1,0 +1,275 @@
+//! HTTP/1.1 over TCP, by hyper: a connection from its first request to its last, or to the end of the tunnel that it
+//! becomes.
+//!
+//! Answers that hyper gives by itself carry none of our fields: 400 for what is no HTTP/1.1. Heads that are too large or too
+//! slow are answered without it ([`rejected_head`]). Left to others: how a connection begins ([`tcp`](super)), and what a
+//! request is answered ([`answer`]).
+
+use super::answer::{answer, finished};
+use super::gate::{Gate, Gated};
+use super::measured::MeasuredBody;
+use super::socket::Activity;
+use super::tunnel::Relay;
+use super::turn_budget::TurnBudget;
+use super::write_ahead::{Buffering, Counting, KERNEL_UNSENT_BYTES, WriteAhead};
+use super::{Client, Context, Failure, drain, kernel, rejected_head, tunnel};
+use crate::RequestBody;
+use crate::incidents::Incident;
+use crate::request::body::Body;
+use crate::request::log::Protocol;
+use crate::request::requests::{Now, Requests};
+use crate::selection::HostIndex;
+use crate::setup::Setup;
+use crate::stop::StopSignal;
+use bytes::Bytes;
+use http::header::CONNECTION;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use hyper::body::Incoming;
+use hyper::server::conn::http1::{Builder, Connection};
+use hyper::service::{HttpService, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// The most bytes of a request's head that hyper takes; twice what the service answers.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+
+/// Time that a connection that was asked to end may stay silent before it is dropped.
+const DRAIN_IDLE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Time that a connection may stay silent that has to make room for others.
+const EVICTION_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The settings that hyper serves connections by.
+pub(super) fn builder(setup: &Setup) -> Builder {
+    let mut http = Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(setup.limits.header_timeout)
+        .max_buf_size(MAX_HEAD_BYTES);
+    http
+}
+
+impl Context {
+    /// Serves a connection to its end.
+    pub(super) async fn http1(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Buffering + Unpin + 'static,
+        client: &Client,
+        activity: &Activity,
+        stop: StopSignal,
+    ) -> Result<(), Failure> {
+        let unread = Arc::default();
+        let requests = Rc::new(RefCell::new(self.requests(client)));
+        let served = self.serve_http1(stream, client, activity, &unread, &requests, stop);
+        let served = served.await;
+        requests.borrow_mut().ended(|| client.probe.counters());
+        // Whatever hyper refuses to read on in, a request's body or what is no HTTP, lies there unread.
+        match served {
+            Ok(()) if !unread.load(Ordering::Relaxed) => Ok(()),
+            Ok(()) => Ok(drain::drain(&client.stream).await?),
+            Err(failure) => {
+                self.count_refusal(client, &failure);
+                let _ = drain::drain(&client.stream).await;
+                Err(failure)
+            }
+        }
+    }
+
+    /// Counts the request that hyper has refused by itself, if it has.
+    fn count_refusal(&self, client: &Client, failure: &Failure) {
+        let refused = failure.downcast_ref::<hyper::Error>();
+        let Some(refused) = refused.filter(|error| error.is_parse()) else {
+            return;
+        };
+        let status = match refused.is_parse_too_large() {
+            true => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            false => StatusCode::BAD_REQUEST,
+        };
+        self.record(client, Incident::of_refusal(status));
+        let counters = &self.responder.counters;
+        counters.responded(Protocol::Http1, status, HostIndex::OTHERS, None);
+    }
+
+    pub(super) fn requests(&self, client: &Client) -> Requests<Infallible> {
+        let responder = Rc::clone(&self.responder);
+        Requests::new(responder, Protocol::Http1, self.facts(client))
+    }
+
+    async fn serve_http1(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Buffering + Unpin + 'static,
+        client: &Client,
+        activity: &Activity,
+        unread: &Arc<AtomicBool>,
+        requests: &Rc<RefCell<Requests<Infallible>>>,
+        stop: StopSignal,
+    ) -> Result<(), Failure> {
+        let turn_budget = &TurnBudget::default();
+        kernel::limit_unsent(&client.stream, KERNEL_UNSENT_BYTES);
+        let ahead = WriteAhead::new(&client.admitted.held());
+        let gate = Gate::new(self.listener.scheme, &client.admitted.held());
+        let stream = Gated::new(Counting::new(stream, ahead.clone()), gate.clone());
+        // Set once the next response is to be the connection's last.
+        let last = &Cell::new(false);
+        // Set once the response that opens a tunnel is there, which is the last.
+        let opened = &Cell::new(None);
+        let service = service_fn(|mut request: hyper::Request<Incoming>| {
+            if let Some(refusal) = gate.next_refusal() {
+                request.extensions_mut().insert(refusal);
+                last.set(true);
+            }
+            activity.engaged(true);
+            let now = Now::read();
+            let read = || client.probe.counters();
+            let mut incoming = tunnel::Incoming::of(&mut request);
+            let answer = answer(&mut requests.borrow_mut(), request, now, read, |body| {
+                let body = RequestBody::http1(body, activity.reading(), Arc::clone(unread));
+                incoming.as_mut().map_or(body, tunnel::Incoming::body)
+            });
+            let requests = Rc::clone(requests);
+            let admitted = Rc::clone(&client.admitted);
+            let (activity, probe) = (activity.clone(), Rc::clone(&client.probe));
+            let (ahead, gate) = (ahead.clone(), gate.clone());
+            let turns = Rc::clone(&self.file_turns);
+            async move {
+                turn_budget.keep().await;
+                let queue_interim = |status, fields: &HeaderMap| gate.queue_interim(status, fields);
+                let mut response = finished(answer, &requests, queue_interim).await;
+                gate.discard_interim();
+                if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                    let outgoing = std::mem::replace(response.body_mut(), Body::empty());
+                    opened.set(incoming.map(|incoming| (incoming, outgoing)));
+                } else if last.get() || unread.load(Ordering::Relaxed) {
+                    // With a body that nobody has read the connection can't go on.
+                    let close = HeaderValue::from_static("close");
+                    response.headers_mut().insert(CONNECTION, close);
+                }
+                ahead.begin();
+                let measured = |body| {
+                    MeasuredBody::new(body, activity, admitted, ahead, turns, probe, requests)
+                };
+                Ok::<_, Infallible>(response.map(measured))
+            }
+        });
+        let mut connection = self.http1.serve_connection(TokioIo::new(stream), service);
+        let driven = self.drive_http1(&mut connection, (turn_budget, last), client, activity, stop);
+        let driven = driven.await;
+        self.turns.step().await;
+        if let Err(failure) = driven {
+            let failed = failure.downcast_ref::<hyper::Error>();
+            let is_late = failed.is_some_and(hyper::Error::is_timeout);
+            // What is being answered ends as it is: nothing may look like a part of it.
+            let rejected = gate.rejection(is_late).filter(|_| !activity.is_engaged());
+            if let Some(rejected) = rejected {
+                let response = requests.borrow_mut().reject_head(rejected, Now::read());
+                let stream = connection.into_parts().io.into_inner();
+                // In boxes what few connections come to: each would have room for it all its life.
+                let _ = Box::pin(rejected_head::send(stream, response)).await;
+            }
+            return Err(failure);
+        }
+        let Some(tunnel) = opened.take() else {
+            return Ok(());
+        };
+        // hyper ends when it has written everything, the response included.
+        let parts = connection.into_parts();
+        let stream = parts.io.into_inner().into_inner();
+        let tunnel = self.tunnel(stream, parts.read_buf, tunnel, client, activity, requests);
+        Box::pin(tunnel).await
+    }
+
+    /// Runs an HTTP/1.1 connection to its end, or to that of its last request.
+    async fn drive_http1<I, S>(
+        &self,
+        connection: &mut Connection<I, S>,
+        (turn_budget, last): (&TurnBudget, &Cell<bool>),
+        client: &Client,
+        activity: &Activity,
+        mut stop: StopSignal,
+    ) -> Result<(), Failure>
+    where
+        I: hyper::rt::Read + hyper::rt::Write + Unpin + 'static,
+        S: HttpService<Incoming, ResBody = MeasuredBody> + Unpin,
+        S::Error: Into<Failure>,
+    {
+        let mut connection = Pin::new(connection);
+        let mut evicted = false;
+        let limits = &self.setup.limits;
+        let (idle, (stalled, _)) = (limits.idle_timeout, limits.least_progress());
+        tokio::select! {
+            biased; // What was asked before the stop is answered.
+            end = turn_budget.turns(connection.as_mut()) => return Ok(end?),
+            () = activity.until_idle(idle, stalled) => {
+                if activity.is_engaged() {
+                    self.record(client, Incident::SlowClient);
+                    // The kernel would keep for minutes what the client doesn't read.
+                    kernel::abort_on_close(&client.stream);
+                    return Ok(());
+                }
+            }
+            () = client.admitted.evicted() => evicted = true,
+            () = stop.requested() => {}
+        }
+        if stop.is_handed_over() && !evicted {
+            // Closed now, it would lose the request that may be on its way to us.
+            last.set(true);
+            tokio::select! {
+                end = turn_budget.turns(connection.as_mut()) => return Ok(end?),
+                () = activity.until_idle(DRAIN_IDLE_TIMEOUT, stalled) => {}
+            }
+        }
+        connection.as_mut().graceful_shutdown();
+        let linger = if evicted {
+            EVICTION_TIMEOUT
+        } else {
+            DRAIN_IDLE_TIMEOUT
+        };
+        tokio::select! {
+            end = turn_budget.turns(connection) => Ok(end?),
+            () = activity.silence(linger) => Ok(()),
+        }
+    }
+
+    /// Carries the bytes of a tunnel to its end. At a stop it has the server's grace, as running requests have.
+    async fn tunnel(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin,
+        read: Bytes,
+        (incoming, outgoing): (tunnel::Incoming, Body),
+        client: &Client,
+        activity: &Activity,
+        requests: &RefCell<Requests<Infallible>>,
+    ) -> Result<(), Failure> {
+        activity.engaged(true);
+        client.admitted.set_requests(1);
+        let sent = |bytes: usize| {
+            let now = Instant::now();
+            let counters = || client.probe.counters();
+            requests.borrow_mut().sent(bytes as u64, now, counters);
+        };
+        let held = client.admitted.held().holder();
+        let relay = Relay::new(stream, read, incoming, outgoing, activity.clone(), held);
+        let end = tokio::select! {
+            biased;
+            end = relay.run(sent) => end,
+            () = activity.silence(self.setup.limits.idle_timeout) => {
+                self.record(client, Incident::SlowClient);
+                kernel::abort_on_close(&client.stream);
+                Ok(())
+            }
+            () = tunnel::vanished(&client.stream) => {
+                kernel::abort_on_close(&client.stream);
+                Ok(())
+            }
+            () = client.admitted.evicted() => Ok(()),
+        };
+        client.admitted.set_requests(0);
+        end
+    }
+}
