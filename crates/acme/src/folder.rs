@@ -12,6 +12,7 @@
 
 use crate::{Error, SavedState};
 use altway_folder::OpenFolder;
+use std::ffi::OsString;
 use std::fs::{File, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -97,7 +98,7 @@ impl Folder {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             listed => listed.map_err(failed("list", &folder))?,
         };
-        let listed = listed.into_iter().map(|it| it.into_string());
+        let listed = listed.into_iter().map(OsString::into_string);
         let mut names: Vec<_> = listed.filter_map(Result::ok).collect();
         names.sort_unstable();
         Ok(names)
