@@ -60,6 +60,16 @@ fn reload(dir: &Dir) -> Output {
     command.stdin(Stdio::null()).output().unwrap()
 }
 
+/// Has a reload refused for a reason with all of these words.
+fn reload_is_refused(dir: &Dir, words: &[&str]) {
+    let failed = reload(dir);
+    assert_eq!(failed.status.code(), Some(1));
+    let why = text(&failed.stdout) + &text(&failed.stderr);
+    for part in words {
+        assert!(why.contains(part), "{part}: {why}");
+    }
+}
+
 fn status(dir: &Dir) -> serde_json::Value {
     let json = success(&mut dir.altway(["status", "--json", "--admin", "admin"]));
     serde_json::from_str(&json).unwrap()
@@ -140,17 +150,8 @@ fn root_is_given_up_once_the_ports_are_bound_and_the_keys_read() {
             "{warning}"
         );
     }
-    let failed = reload(&dir);
-    assert_eq!(failed.status.code(), Some(1));
-    let why = text(&failed.stdout) + &text(&failed.stderr);
-    for part in [
-        "stays in use",
-        "`chain.pem`, `key.pem`",
-        "as whom this process runs, may not read",
-        "(mode 640)",
-    ] {
-        assert!(why.contains(part), "{part}: {why}");
-    }
+    let closed = "as whom this process runs, may not read `chain.pem`, `key.pem`: let";
+    reload_is_refused(&dir, &["stays in use", closed, "(mode 640)"]);
     fetch(&dir, &server, "/a");
     // With the right to read it, it is.
     for file in [&chain, &key] {
@@ -251,13 +252,7 @@ fn the_kernel_holds_a_server_to_the_files_that_its_configuration_names() {
     fetch(&dir, &server, "/a");
     // Told before anything is tried.
     write(&srv, "elsewhere");
-    let failed = reload(&dir);
-    let why = text(&failed.stdout) + &text(&failed.stderr);
-    assert_eq!(failed.status.code(), Some(1));
-    assert!(
-        why.contains("elsewhere") && why.contains("needs a new process"),
-        "{why}"
-    );
+    reload_is_refused(&dir, &["elsewhere", "needs a new process"]);
     fetch(&dir, &server, "/a");
     write(&srv, "srv/more");
     assert_eq!(reload(&dir).status.code(), Some(0));
