@@ -150,7 +150,8 @@ async fn check(file: &str, times: u32) {
     let worker = worker(&setup, setup.limits.max_held_bytes);
     let (mut driver, _client) = connect(&setup, &worker, &greedy(file, times));
     let (_handle, signal) = stop_channel();
-    let mut running = pin!(driver.run(signal, turns()));
+    let turns = turns();
+    let mut running = pin!(driver.run(signal, &turns));
     let mut polls = 0;
     let counted = poll_fn(|cx| {
         polls += 1;
@@ -175,7 +176,8 @@ async fn connections_that_nobody_reads_hold_no_more_than_their_worker_may() {
         let (mut driver, client) = connect(&setup, &worker, &greedy("large", 100));
         clients.push(client);
         let signal = signal.clone();
-        running.push(Box::pin(async move { driver.run(signal, turns()).await }));
+        let turns = turns();
+        running.push(Box::pin(async move { driver.run(signal, &turns).await }));
     }
     let mut most = 0;
     let all = poll_fn(|cx| {
@@ -203,7 +205,8 @@ async fn responses_that_no_window_takes_hold_nothing_of_a_large_file() {
         let worker = worker(&setup, 64 << 20);
         let (mut driver, client) = connect(&setup, &worker, &asking(file, TIMES as u32, 0));
         let (_handle, signal) = stop_channel();
-        let mut running = pin!(driver.run(signal, turns()));
+        let turns = turns();
+        let mut running = pin!(driver.run(signal, &turns));
         let mut most = 0;
         let ended = poll_fn(|cx| {
             let polled = running.as_mut().poll(cx);
@@ -244,7 +247,7 @@ async fn a_client_that_has_vanished_with_a_tunnel_takes_its_connection_along() {
     let drop_all = SockFilter::new(6, 0, 0, 0);
     SockRef::from(&client).attach_filter(&[drop_all]).unwrap();
     let (_handle, signal) = stop_channel();
-    let ended = timeout(TIME_LIMIT / 2, driver.run(signal, turns())).await;
+    let ended = timeout(TIME_LIMIT / 2, driver.run(signal, &turns())).await;
     ended.expect("sooner than the idle time-out").unwrap();
 }
 
@@ -266,7 +269,8 @@ fn patient_setup(dir: &std::path::Path) -> Arc<Setup> {
 async fn run_until(driver: &mut Driver, is_so: impl Fn(&Driver) -> bool) {
     let (_handle, signal) = stop_channel();
     for _ in 0..3_000 {
-        let running = driver.run(signal.clone(), turns());
+        let turns = turns();
+        let running = driver.run(signal.clone(), &turns);
         let ended = timeout(Duration::from_millis(10), running).await;
         assert!(ended.is_err(), "the connection has ended");
         if is_so(driver) {
@@ -337,8 +341,8 @@ fn a_connection_is_small() {
 const MOST_BYTES: usize = 2_560;
 
 /// Turns of one connection.
-fn turns() -> &'static Turns {
-    Box::leak(Box::new(Turns::new(HANDSHAKE_STEPS)))
+fn turns() -> Turns {
+    Turns::new(HANDSHAKE_STEPS)
 }
 
 /// A connection whose client has said `said` and never reads.

@@ -10,7 +10,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::Empty;
 use hyper_util::rt::TokioIo;
 use std::net::Ipv4Addr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::net::UdpSocket;
@@ -50,13 +50,16 @@ impl Opened {
 /// Has the client of a WebSocket vanish: it resets its stream.
 pub(crate) struct Gone(Vanish);
 
+/// Sockets whose clients have vanished, kept as long as the tests run: to drop one would be an end with a word.
+static VANISHED: Mutex<Vec<WebSocketStream<Box<dyn Stream>>>> = Mutex::new(Vec::new());
+
 impl Gone {
     pub(crate) fn vanish(self, socket: WebSocketStream<Box<dyn Stream>>) {
         match self.0 {
             Vanish::Drop => drop(socket),
             Vanish::Tell(tell) => {
                 tell.send(()).unwrap();
-                std::mem::forget(socket);
+                VANISHED.lock().unwrap().push(socket);
             }
         }
     }
