@@ -20,6 +20,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use printer::Printer;
 use std::process::ExitCode;
 
+// AddressSanitizer watches what the system's allocator gives out (`cargo xtask sanitize`).
+#[cfg(not(asan))]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
