@@ -8,7 +8,7 @@ use crate::commands::serve::limits::{Spelling, bounds, of_upstreams};
 use crate::config_file::{extent, load, refused};
 use crate::hint;
 use crate::printer::Printer;
-use altway_config::{Action, Fault, Places, Plan, Proxy};
+use altway_config::{Action, Fault, Places, Plan, Proxy, UrlPath};
 use altway_serve::Files;
 use anyhow::Result;
 use std::num::NonZeroUsize;
@@ -79,7 +79,7 @@ impl Opened<'_> {
         let Some(folder) = self.keep(&format!("{path}.files"), opened) else {
             return;
         };
-        if let Some(fallback) = files.fallback.as_ref().map(|it| it.as_str())
+        if let Some(fallback) = files.fallback.as_ref().map(UrlPath::as_str)
             && !folder.has_file(fallback)
         {
             let path_of_file = files.root.join(fallback.trim_start_matches('/'));
