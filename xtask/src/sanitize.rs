@@ -25,7 +25,7 @@ const KINDS: &str = "--tests";
 /// `asan`: the allocator is the system's, whose memory the sanitizer watches.
 const RUSTFLAGS: &str = "-Zsanitizer=address --cfg asan -Cforce-frame-pointers=yes";
 
-/// What makes packages share the dependencies that were built for one of them.
+/// Options of cargo by which packages share the dependencies that were built for one of them.
 const ONE_BUILD: &str = "-Zfeature-unification --config resolver.feature-unification=\"workspace\"";
 
 #[derive(Args)]

@@ -172,7 +172,7 @@ impl Folder {
     /// The content of a file; `None`: there is none.
     ///
     /// # Errors
-    /// It is there and can't be read, or is none that root takes.
+    /// The file is there and can't be read, or is none that root takes.
     pub(crate) fn read(&self, path: &Path) -> io::Result<Option<String>> {
         let read = OpenFolder::open(&self.root, None)
             .and_then(|folder| folder.read(self.below(path), MAX_FILE));
@@ -188,7 +188,7 @@ impl Folder {
     /// Writes a file for its owner alone, whole or not at all, whatever ends the process or the machine.
     ///
     /// # Errors
-    /// It can't be written, or its folder is none that root takes.
+    /// The file can't be written, or its folder is none that root takes.
     pub(crate) fn write(&self, path: &Path, text: &str) -> Result<(), Error> {
         let write = || {
             let (above, name) = parts(path)?;

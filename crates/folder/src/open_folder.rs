@@ -56,7 +56,7 @@ impl OpenFolder {
     /// The same of a folder that is made if it is missing, for its owner only.
     ///
     /// # Errors
-    /// As of [`open`](Self::open), or the folder can't be made.
+    /// Those of [`open`](Self::open), or the folder can't be made.
     pub fn make(path: &Path, user: Option<u32>) -> io::Result<Self> {
         if geteuid().is_root() {
             return Self::open_as_root(PathWalk::new(path, trust(user))?.making(), user);
@@ -68,7 +68,7 @@ impl OpenFolder {
     /// Opens a folder below this one, whose files are those of the same user.
     ///
     /// # Errors
-    /// As of [`open`](Self::open).
+    /// Those of [`open`](Self::open).
     pub fn open_within(&self, path: &Path) -> io::Result<Self> {
         match self.user {
             Some(user) => Self::open_as_root(self.way(path, user)?, Some(user)),
@@ -79,7 +79,7 @@ impl OpenFolder {
     /// The same of a folder that is made if it is missing, with those above it, for its owner only.
     ///
     /// # Errors
-    /// As of [`make`](Self::make).
+    /// Those of [`make`](Self::make).
     pub fn make_within(&self, path: &Path) -> io::Result<Self> {
         if let Some(user) = self.user {
             return Self::open_as_root(self.way(path, user)?.making(), Some(user));
@@ -175,7 +175,7 @@ impl OpenFolder {
     /// process: whoever has the folder may have given root's file that name.
     ///
     /// # Errors
-    /// It can't be written, or something that is no file has one of the names.
+    /// The file can't be written, or something that is no file has one of the names.
     pub fn write(&self, new: &str, name: &str, bytes: &[u8]) -> io::Result<()> {
         self.remove(new)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
@@ -199,7 +199,7 @@ impl OpenFolder {
     /// it, and root takes none that has a second name in a folder of another user's.
     ///
     /// # Errors
-    /// It can't be made or opened, or is not one that root takes.
+    /// The file can't be made or opened, or is not one that root takes.
     pub fn open_lock(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;

@@ -117,8 +117,8 @@ pub trait QuicEndpoint: Sized {
         handle: ConnectionHandle,
     ) -> Option<(&mut Self::Connection, &mut Self::State)>;
 
-    /// As [`entry`](Self::entry), for a connection that is about to be written to, and no more: it may have datagrams to
-    /// send, and no events that it had not before.
+    /// The connection and its state, as by [`entry`](Self::entry), for one that is about to be written to, and no more: it
+    /// may have datagrams to send then, and has no events that it had not before.
     fn writer(
         &mut self,
         handle: ConnectionHandle,

@@ -1,6 +1,6 @@
 //! The end of a worker's turn, at which the responses that were handed over whole in it are timed.
 //!
-//! What a turn answers leaves at its end, many responses by one call of the kernel, so they end together: one look at
+//! Responses of a turn leave at its end, many of them by one call of the kernel, so they end together: one look at
 //! the clock after that call serves them all, over every protocol alike. Without it a response that is ready at once
 //! would take no time, for a turn has one time for all that it does.
 
@@ -21,7 +21,7 @@ thread_local! {
 /// A turn of this thread in which responses are answered and sent: those that end in it do so when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Turn {
-    /// It is not inside another.
+    /// True unless it is inside another.
     is_outermost: bool,
     /// Of this thread alone.
     _thread: PhantomData<*const ()>,
@@ -43,7 +43,7 @@ enum Ended {
     File(Option<Rc<LineText>>),
 }
 
-/// What files have in common that one connection, or one endpoint, sent in a turn.
+/// Facts that the files have in common that one connection, or one endpoint, sent in a turn.
 #[derive(Debug, Clone)]
 pub(super) struct FileFacts {
     pub(super) counters: Arc<WorkerCounters>,
