@@ -361,7 +361,7 @@ fn whoever_asks_for_it_is_told_by_104_where_an_upload_can_go_on() {
     let (server, dir) = server(", resumable = true");
     for protocol in PROTOCOLS {
         let text = heads(&server, protocol, &format!("/in/{protocol}"), &RESUMABLE);
-        let (first, last) = (text.find("104").unwrap(), text.find("201").unwrap());
+        let (first, last) = (text.find("104").unwrap(), text.find("201 ").unwrap());
         assert!(first < last, "{protocol}: {text}");
         let interim = &text[first..last];
         for field in [

@@ -20,7 +20,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "EMAIL", requires = "acme")]
     acme_email: Option<Email>,
     /// URL of the authority's ACME directory; for trials
-    /// https://acme-staging-v02.api.letsencrypt.org/directory [default: that of Let's Encrypt].
+    /// `https://acme-staging-v02.api.letsencrypt.org/directory` [default: that of Let's Encrypt].
     #[arg(long, value_name = "URL", requires = "acme")]
     acme_directory: Option<DirectoryUrl>,
     /// PEM file of the authorities that sign the certificate of the directory's server [default:
