@@ -151,7 +151,7 @@ impl Evidence {
         } else {
             crate::classes::prior(surface, class).0
         };
-        path_properties(&context, &path(&context, limit, false))
+        path_properties(&context, &path(&context, surface, limit, false))
     }
 
     fn context<'a>(

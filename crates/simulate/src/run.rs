@@ -182,11 +182,8 @@ impl Simulation {
             (true, false) => -1.0,
         };
         let full = fills(&load.page, path);
-        let real = if way.over_h3 {
-            crate::truth::soft_min(path.udp_rate, path.quic_limit, 3.0)
-        } else {
-            path.rate
-        };
+        let (tcp, quic) = crate::truth::rates(path);
+        let real = if way.over_h3 { quic } else { tcp };
         let shown = if full {
             real * load.noise.rate.exp()
         } else {

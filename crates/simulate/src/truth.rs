@@ -126,8 +126,7 @@ fn pair(path: &Path, rate: f64, page: &Page, setup: Setup) -> (f64, f64) {
     let limited = soft_min(rate, loss_limited(path.rtt, path.loss), SOFT_MIN_EXPONENT);
     let h2 = clean * (1.0 - seen) + undisturbed(limited, path.rtt, page, setup.h2) * seen;
     let slower = (h2 / clean).ln();
-    let (base, growth, pace) = LEAD;
-    let lead = (base + growth * path.loss.min(0.06)) * (1.0 - (-pace * slower).exp());
+    let lead = lead(path.loss, slower);
     let own = soft_min(rate, path.quic_limit, 3.0);
     let opening = if setup.h2 > 0.0 || setup.h3 > 0.0 {
         QUIC_HANDSHAKE * 8.0 / rate + 0.0005
@@ -136,6 +135,23 @@ fn pair(path: &Path, rate: f64, page: &Page, setup: Setup) -> (f64, f64) {
     };
     let h3 = undisturbed(own, path.rtt, page, setup.h3) + opening;
     (h2, h3 * (h2 / clean) * (-lead * (1.0 + 0.8 * many)).exp())
+}
+
+/// Bit/s that large transfers get over TCP and over QUIC.
+#[must_use]
+pub(crate) fn rates(path: &Path) -> (f64, f64) {
+    let by_loss = loss_limited(path.rtt, path.loss);
+    let over = |rate: f64| (soft_min(rate, by_loss, SOFT_MIN_EXPONENT) / rate).ln();
+    let slower = -over(path.udp_rate);
+    let own = soft_min(path.udp_rate, path.quic_limit, 3.0);
+    let tcp = path.rate * over(path.rate).exp();
+    (tcp, own * (lead(path.loss, slower) - slower).exp())
+}
+
+/// ln of the lead that HTTP/3 has where loss makes a transfer take longer by `slower`, a ln as well.
+fn lead(loss: f64, slower: f64) -> f64 {
+    let (base, growth, pace) = LEAD;
+    (base + growth * loss.min(0.06)) * (1.0 - (-pace * slower).exp())
 }
 
 /// Bit/s of a TCP connection that loses `loss` of its packets.

@@ -137,7 +137,7 @@ impl Selector {
             .or(known.rate(Transport::Quic))
             .is_some();
         let context = self.context(client, &mix, moment, Some(known), has_rate);
-        let path = path(&context, context.limit, false);
+        let path = path(&context, &self.surface, context.limit, false);
         let times = self
             .surface
             .times(&path_properties(&context, &path), &exchange(page));

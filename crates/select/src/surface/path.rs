@@ -1,9 +1,13 @@
 //! Properties and exchanges from what a person says of them: for maps, tables and fits.
 
+use super::predictor::loss_limited;
 use super::{Congestion, Exchange, PathProperties, Surface};
 use crate::ClientClass;
 use crate::classes::prior;
 use crate::limit::join;
+
+/// Times of a rate that a path's is taken for at most which loss hides.
+const MOST_BEHIND: f64 = 6.0;
 
 /// Bytes of a page's document.
 const DOCUMENT: f64 = 20e3;
@@ -14,6 +18,19 @@ impl Surface {
     #[must_use]
     pub fn expected_limit(&self, class: ClientClass) -> f64 {
         prior(self, class).0
+    }
+
+    /// Bit/s that loss permits a sender that takes it for congestion, over a round trip of `rtt` seconds.
+    pub(crate) fn rate_by_loss(&self, loss: f64, rtt: f64) -> f64 {
+        loss_limited(self.loss.numerator, loss, rtt)
+    }
+
+    /// Bit/s of a path over which such a sender got `rate`, where loss permits `permitted`: what it gets is the smaller of
+    /// both. Six times `rate` at most, for from what loss permits on the path's rate is not known.
+    pub(crate) fn rate_without_loss(&self, rate: f64, permitted: f64) -> f64 {
+        let exponent = self.loss.softness;
+        let share = (1.0 - (rate / permitted).powf(exponent)).max(MOST_BEHIND.powf(-exponent));
+        rate / share.powf(exponent.recip())
     }
 
     /// Properties of a path that carries `rate` bit/s to a client of `class`, with a round trip of `rtt` seconds and a
