@@ -114,7 +114,10 @@ mod tests {
         let pairs: Vec<f64> = (0..12).map(|pair| -0.04 - f64::from(pair) / 1e3).collect();
         let won = result_text(&pairs);
         assert!(won.starts_with("Winner: learned. Over all cells"), "{won}");
-        assert!(won.contains("12 pairs; in the mean −4.4 %) against those of h2"), "{won}");
+        assert!(
+            won.contains("12 pairs; in the mean −4.4 %) against those of h2"),
+            "{won}"
+        );
         let around: Vec<f64> = (0..12).map(|pair| 0.01 * f64::from(pair) - 0.06).collect();
         let none = result_text(&around);
         assert!(

@@ -6,8 +6,8 @@ use crate::ClientClass;
 use crate::classes::prior;
 use crate::limit::join;
 
-/// Times of a rate that a path's is taken for at most which loss hides.
-const MOST_BEHIND: f64 = 6.0;
+/// Factor by which the rate of a path is taken to exceed a measured one, at most, where loss hides it.
+const LARGEST_FACTOR: f64 = 6.0;
 
 /// Bytes of a page's document.
 const DOCUMENT: f64 = 20e3;
@@ -25,12 +25,12 @@ impl Surface {
         loss_limited(self.loss.numerator, loss, rtt)
     }
 
-    /// Bit/s of a path over which such a sender got `rate`, where loss permits `permitted`: what it gets is the smaller of
-    /// both. Six times `rate` at most, for from what loss permits on the path's rate is not known.
+    /// Bit/s of a path over which such a sender got `rate`, where loss permits it `permitted`: it gets the smaller of the path's
+    /// rate and of that. Where it got all that loss permits, the path's is not known, and six times `rate` is assumed.
     pub(crate) fn rate_without_loss(&self, rate: f64, permitted: f64) -> f64 {
         let exponent = self.loss.softness;
-        let share = (1.0 - (rate / permitted).powf(exponent)).max(MOST_BEHIND.powf(-exponent));
-        rate / share.powf(exponent.recip())
+        let share = (1.0 - (rate / permitted).powf(exponent)).max(0.0);
+        (rate / share.powf(exponent.recip())).min(LARGEST_FACTOR * rate)
     }
 
     /// Properties of a path that carries `rate` bit/s to a client of `class`, with a round trip of `rtt` seconds and a
