@@ -32,7 +32,7 @@ const ONE_BUILD: &str = "-Zfeature-unification --config resolver.feature-unifica
 pub(crate) struct Sanitize {
     /// Packages whose tests are run [default: altway-socket, altway-serve, altway].
     ///
-    /// Of one that is not a default all tests are run, integration tests as well. They begin servers that are watched like
+    /// All tests of one that is not a default are run, integration tests as well. They begin servers that are watched like
     /// themselves. What is written in other languages than Rust, as the primitives of TLS are, is not watched.
     packages: Vec<String>,
     /// Run the tests whose path has this in it alone.

@@ -1,7 +1,7 @@
 //! Folders that a server keeps: root follows no link there that another user has made, and files are whole or not there.
 //!
 //! A server may begin as root and go on as another user, whose the folder is, or may be root's in a folder of another's.
-//! Whoever has a folder can put anything into it, at any time: a path that is opened as it stands would have root read
+//! The owner of a folder can put anything into it, at any time: a path that is opened as it stands would have root read
 //! any file, or write one anywhere.
 //!
 //! ```

@@ -53,10 +53,10 @@ impl OpenFolder {
         }
     }
 
-    /// The same of a folder that is made if it is missing, for its owner only.
+    /// Opens the folder, and makes it, for its owner only, if it is missing.
     ///
     /// # Errors
-    /// Those of [`open`](Self::open), or the folder can't be made.
+    /// The folder can't be made, or not be opened, as by [`open`](Self::open).
     pub fn make(path: &Path, user: Option<u32>) -> io::Result<Self> {
         if geteuid().is_root() {
             return Self::open_as_root(PathWalk::new(path, trust(user))?.making(), user);
@@ -68,7 +68,7 @@ impl OpenFolder {
     /// Opens a folder below this one, whose files are those of the same user.
     ///
     /// # Errors
-    /// Those of [`open`](Self::open).
+    /// The folder can't be opened, as by [`open`](Self::open).
     pub fn open_within(&self, path: &Path) -> io::Result<Self> {
         match self.user {
             Some(user) => Self::open_as_root(self.way(path, user)?, Some(user)),
@@ -76,10 +76,10 @@ impl OpenFolder {
         }
     }
 
-    /// The same of a folder that is made if it is missing, with those above it, for its owner only.
+    /// Opens such a folder, and makes it, with those above it, for its owner only if it is missing.
     ///
     /// # Errors
-    /// Those of [`make`](Self::make).
+    /// The folder can't be made or opened, as by [`make`](Self::make).
     pub fn make_within(&self, path: &Path) -> io::Result<Self> {
         if let Some(user) = self.user {
             return Self::open_as_root(self.way(path, user)?.making(), Some(user));

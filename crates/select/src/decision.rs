@@ -64,7 +64,7 @@ pub struct Prediction {
     pub effect: f64,
     /// Gain that HTTP/3 must have, the price of the worker's load included.
     pub margin: f64,
-    /// Bit/s over TCP and over QUIC.
+    /// Bit/s that the path is taken to carry over TCP and over QUIC, before what its loss permits of that.
     pub rates: [f64; 2],
     /// Seconds.
     pub rtt: f64,

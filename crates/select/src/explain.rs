@@ -144,7 +144,7 @@ impl fmt::Display for Explanation {
             let (rtt, loss) = (1e3 * it.rtt, 100.0 * it.loss);
             writeln!(
                 f,
-                "  taken for {rate2:.0} and {rate3:.0} Mbit/s, {rtt:.1} ms, loss {loss:.2} %"
+                "  taken for {rate2:.0} and {rate3:.0} Mbit/s before loss, {rtt:.1} ms, loss {loss:.2} %"
             )?;
             let [tcp, quic] = it.congestion;
             writeln!(f, "  {}", under(tcp, quic, it.is_measured))?;

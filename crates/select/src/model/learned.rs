@@ -243,18 +243,16 @@ impl<'a> WithoutLoss<'a> {
             rate.filter(|_| by_loss(transport))
         });
         let highest = rates.into_iter().flatten().reduce(f64::max);
-        let loss = loss(context);
-        let permitted = highest
-            .filter(|_| loss > LIMITING_LOSS)
-            .and_then(|highest| {
-                let permitted = surface.rate_by_loss(loss, context.rtt().unwrap_or(RTT));
-                let (least, largest) = OF_PERMITTED;
-                (highest < largest * permitted).then_some(least * permitted)
-            });
+        let least_permitted = |highest: f64| {
+            let loss = Some(loss(context)).filter(|loss| *loss > LIMITING_LOSS)?;
+            let permitted = surface.rate_by_loss(loss, context.rtt().unwrap_or(RTT));
+            let (least, largest) = OF_PERMITTED;
+            (highest < largest * permitted).then_some(least * permitted)
+        };
         Self {
             surface,
             congestion: context.congestion,
-            permitted,
+            permitted: highest.and_then(least_permitted),
         }
     }
 

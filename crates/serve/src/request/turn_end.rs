@@ -23,7 +23,7 @@ thread_local! {
 pub(crate) struct Turn {
     /// True unless it is inside another.
     is_outermost: bool,
-    /// Of this thread alone.
+    /// Keeps it on its thread.
     _thread: PhantomData<*const ()>,
 }
 

@@ -161,7 +161,7 @@ impl Running {
         Self::tls_of(Site::new(), change)
     }
 
-    /// As [`tls`](Self::tls), of a site that has its files already.
+    /// A server as by [`tls`](Self::tls), of a site that has its files already.
     pub(crate) fn tls_of(site: Site, change: impl FnOnce(&mut Options)) -> Self {
         let identity = site.leaf().identity().unwrap();
         Self::start(site, Security::tls(identity), change)
@@ -260,7 +260,7 @@ impl Running {
         self.next_of(self.site.next(), change)
     }
 
-    /// As [`next`](Self::next), of a site that has its files already.
+    /// A server as by [`next`](Self::next), of a site that has its files already.
     pub(crate) fn next_of(
         &self,
         site: Site,
