@@ -313,9 +313,12 @@ fn seed(stream: StreamId) -> u32 {
     u32::try_from(stream.get()).expect("few streams")
 }
 
-/// Asserts that neither side broke HTTP/3.
+/// Asserts that neither side broke HTTP/3. Code 0 is the QUIC engine's own: a server gives a handshake up that
+/// takes too long, which is done for the client when its last flight alone was lost.
 fn assert_blameless(reason: &CloseReason) {
-    if let CloseReason::Local { code, .. } | CloseReason::Peer { code, .. } = reason {
+    if let CloseReason::Local { code, .. } | CloseReason::Peer { code, .. } = reason
+        && *code != Code::new(0)
+    {
         panic!("accused of {code}");
     }
 }

@@ -36,6 +36,10 @@ enum Phase {
     Closed,
 }
 
+/// Application code with which the engine itself closes a connection: RFC 9114 section 8.1 has HTTP/3 treat a
+/// code that it does not know as H3_NO_ERROR.
+const ENGINES_CODE: u64 = 0;
+
 /// A connection of an [`Endpoint`](crate::Endpoint).
 pub struct Connection {
     engine: quinn_proto::Connection,
@@ -182,7 +186,8 @@ impl Connection {
         // quinn-proto goes back to the address before when the validation of another one fails.
         self.paths.follow(self.engine.remote_address());
         if self.is_in_handshake() && self.give_up <= now {
-            self.closing = Some((0, Bytes::new()));
+            let reason = Bytes::from_static(b"the handshake took too long");
+            self.closing = Some((ENGINES_CODE, reason));
             self.enter_closed(CloseReason::TimedOut);
         }
     }

@@ -2,12 +2,8 @@
 
 use bytes::Bytes;
 
-use super::{Connection, in_varint};
+use super::{Connection, ENGINES_CODE, in_varint};
 use crate::{Direction, QuicConnection};
-
-/// Application code with which a connection is closed that holds more than there is room for: RFC 9114 section
-/// 8.1 has HTTP/3 treat a code that it does not know as H3_NO_ERROR.
-const NO_ROOM: u64 = 0;
 
 impl Connection {
     pub(super) fn widen_sending(&mut self, bytes: usize) {
@@ -44,7 +40,7 @@ impl Connection {
             return false;
         }
         tracing::debug!(bytes, "no room for what waits to be read");
-        self.close(NO_ROOM, b"no room for pieces of streams");
+        self.close(ENGINES_CODE, b"no room for pieces of streams");
         true
     }
 
