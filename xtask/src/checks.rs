@@ -1,7 +1,6 @@
 //! Checks that CI runs beside the tests.
 
 use crate::advisories::{self, Advisories};
-use crate::fuzz::Fuzz;
 use crate::{fuzz, shell, tidy, wasm};
 use anyhow::{Result, ensure};
 
@@ -38,7 +37,7 @@ pub(crate) fn run(advisories: Advisories) -> Result<()> {
     check_dependencies(advisories)?;
     shell::run("typos")?;
     wasm::check(&PURE)?;
-    fuzz::run(&Fuzz::all_in_short())
+    fuzz::run_in_ci()
 }
 
 /// Licences, bans and sources need nothing; advisories need a database that has to be fetched.

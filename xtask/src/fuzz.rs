@@ -10,19 +10,26 @@ use clap::Args;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const TARGETS: [&str; 11] = [
-    "frames",
-    "hpack",
-    "connection",
-    "qpack",
-    "streams",
-    "datagrams",
-    "gate",
-    "requests",
-    "takeover",
-    "relay",
-    "server",
+/// Targets, and how many inputs CI tries of each: about half a minute's.
+const TARGETS: [(&str, u32); 11] = [
+    ("frames", 200_000),
+    ("hpack", 200_000),
+    ("connection", 50_000),
+    ("qpack", 200_000),
+    ("streams", 50_000),
+    ("datagrams", 8000),
+    ("gate", 50_000),
+    ("requests", 20_000),
+    ("takeover", 8000),
+    ("relay", 50_000),
+    ("server", 2000),
 ];
+
+/// State in which CI's random numbers begin.
+const SEED_IN_CI: u32 = 1;
+
+/// Time after which CI leaves a target on a slow machine, in seconds.
+const MAX_SECONDS_IN_CI: u32 = 90;
 
 /// The sections that libFuzzer reads are those of ELF.
 const SYSTEM: &str = "linux";
@@ -46,7 +53,7 @@ const MAX_KEPT_LEN: usize = 512;
 #[derive(Args)]
 pub(crate) struct Fuzz {
     /// Target to fuzz alone [default: all].
-    #[arg(value_parser = TARGETS)]
+    #[arg(value_parser = TARGETS.map(|(name, _)| name))]
     target: Option<String>,
     /// Time that each target runs, in seconds.
     #[arg(long, default_value_t = 60)]
@@ -57,32 +64,41 @@ pub(crate) struct Fuzz {
     keep: bool,
 }
 
-impl Fuzz {
-    /// Returns what CI does: six minutes in all.
-    pub(crate) fn all_in_short() -> Self {
-        Self {
-            target: None,
-            seconds: 360 / TARGETS.len() as u32,
-            keep: false,
+/// Fuzzes by chance, and keeps what it finds for the next time.
+pub(crate) fn run(fuzz: &Fuzz) -> Result<()> {
+    with_targets("corpus", |target| {
+        let only = fuzz.target.as_deref();
+        if only.is_some_and(|only| only != target.name) {
+            return Ok(());
         }
-    }
+        if fuzz.keep {
+            return target.keep();
+        }
+        target.fuzz(&format!("-max_total_time={}", fuzz.seconds))
+    })
 }
 
-pub(crate) fn run(fuzz: &Fuzz) -> Result<()> {
+/// Tries the committed inputs and others made of them, which are the same whenever the program is: what CI
+/// says of a change hangs on the change, as far as a target's own course does. Chance is for [`run`].
+pub(crate) fn run_in_ci() -> Result<()> {
+    with_targets("ci", |target| {
+        let runs = target.runs;
+        target.forget()?;
+        target.fuzz(&format!(
+            "-seed={SEED_IN_CI} -runs={runs} -max_total_time={MAX_SECONDS_IN_CI}"
+        ))
+    })
+}
+
+/// Builds the targets and gives each, with a folder for what it finds below `findings`.
+fn with_targets(findings: &str, mut each: impl FnMut(&Target) -> Result<()>) -> Result<()> {
     if let Some(reason) = missing()? {
         shell::say(&format!("SKIPPED fuzzing: {reason}"));
         return Ok(());
     }
     let programs = build()?;
-    for target in TARGETS {
-        if fuzz.target.as_deref().is_none_or(|only| only == target) {
-            let run = Target::new(target, &programs)?;
-            if fuzz.keep {
-                run.keep()?;
-            } else {
-                run.fuzz(fuzz.seconds)?;
-            }
-        }
+    for (name, runs) in TARGETS {
+        each(&Target::new(name, runs, &programs, findings)?)?;
     }
     Ok(())
 }
@@ -128,6 +144,9 @@ fn folder() -> PathBuf {
 
 /// A target, and where its inputs are.
 struct Target {
+    name: &'static str,
+    /// Inputs that CI tries.
+    runs: u32,
     program: PathBuf,
     /// Folder of what earlier runs found.
     found: PathBuf,
@@ -136,10 +155,12 @@ struct Target {
 }
 
 impl Target {
-    fn new(name: &str, programs: &Path) -> Result<Self> {
+    fn new(name: &'static str, runs: u32, programs: &Path, findings: &str) -> Result<Self> {
         let target = Self {
+            name,
+            runs,
             program: programs.join(name),
-            found: folder().join("corpus").join(name),
+            found: folder().join(findings).join(name),
             crashes: folder().join("crashes").join(name),
             committed: Path::new("fuzz/corpus").join(name),
         };
@@ -148,10 +169,17 @@ impl Target {
         Ok(target)
     }
 
-    fn fuzz(&self, seconds: u32) -> Result<()> {
+    /// Deletes what earlier runs found.
+    fn forget(&self) -> Result<()> {
+        fs::remove_dir_all(&self.found)?;
+        Ok(fs::create_dir(&self.found)?)
+    }
+
+    /// Fuzzes, from what earlier runs found and the committed inputs on, with libFuzzer's `options`.
+    fn fuzz(&self, options: &str) -> Result<()> {
         let line = format!(
-            "{} {} {} -max_total_time={seconds} -max_len={MAX_LEN} -timeout=10 -verbosity=0 \
-             -print_final_stats=1 -artifact_prefix={}/",
+            "{} {} {} {options} -max_len={MAX_LEN} -timeout=10 -verbosity=0 -print_final_stats=1 \
+             -artifact_prefix={}/",
             self.program.display(),
             self.found.display(),
             self.committed.display(),

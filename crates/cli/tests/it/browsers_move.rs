@@ -207,11 +207,12 @@ fn firefox_comes_back_over_http2_once_the_server_prefers_it() {
 
     let policy = ["--policy", "threshold:rtt=1s,loss=90%"];
     let serving = Serving::start_on(&visitor.dir, port, &policy);
-    let [measured, _told, after] = &visitor.visit(port, &[1_000, 3_600_000])[..] else {
-        panic!("three visits");
+    // A visit is told by `clear` over HTTP/3, but TCP is tried beside it: on a busy machine it takes more than one.
+    let visits = visitor.visit(port, &[1_000, 3_600_000, 1_000, 3_600_000]);
+    let [measured, .., after] = &visits[..] else {
+        panic!("five visits");
     };
     assert!(ends_over(measured, "h3"), "{measured:?}");
-    // The second visit is told by `clear`, mostly over HTTP/3, but TCP is tried beside it.
     assert!(
         after.page == "h2" && after.objects.iter().all(|one| one == "h2"),
         "{after:?}"
