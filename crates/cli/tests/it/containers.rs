@@ -2,7 +2,7 @@
 
 mod engine;
 
-use crate::common::{Dir, Serving, TIME_LIMIT, installed, provided, success, text};
+use crate::common::{Dir, Serving, TIME_LIMIT, eventually, installed, provided, success, text};
 use engine::{Compose, Engine, SITES, project};
 use std::fs;
 use std::process::{Command, Output};
@@ -205,14 +205,18 @@ fn the_server_serves_by_a_configuration_file(engine: &Engine) {
     let more =
         "\n[[site]]\nnames = [\"more.example\"]\nroute = [{ respond = { body = \"more\" } }]\n";
     engine.replace("etc/altway.toml", &(config + more));
-    let said = inside(&["reload", "--admin", "/run/admin.sock"]);
+    let said = inside(&["reload"]);
     assert!(said.contains("more.example"), "{said}");
     let (status, said) = outcome(&mut load("/1MB"));
     assert_eq!(status, Some(0), "{said}");
-    let said = inside(&["status", "--admin", "/run/admin.sock"]);
+    let said = inside(&["status"]);
     let line = said.lines().find(|line| line.starts_with("h3 "));
     let connections = line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok());
     assert!(connections >= Some(2), "{said}");
+    let is_healthy = ["ps", "--quiet", "--filter", "health=healthy"];
+    eventually("the engine finds the server healthy", || {
+        !outcome(&mut engine.docker(&is_healthy)).1.is_empty()
+    });
     sites(&["down", "--timeout", "5"]);
 }
 
@@ -223,7 +227,6 @@ fn the_configuration_of_the_containers_is_served_outside_of_them_too() {
     let config = fs::read_to_string(project().join("etc/altway.toml")).unwrap();
     let mut here = config.clone();
     for (inside, outside) in [
-        ("\"/run/admin.sock\"", "\"admin\""),
         ("\"/data/state\"", "\"state\""),
         ("\"*:8443\"", "\"127.0.0.1:0\""),
         ("\"/srv\"", "\"site\""),
@@ -233,7 +236,14 @@ fn the_configuration_of_the_containers_is_served_outside_of_them_too() {
     }
     dir.file("etc/altway.toml", here.replace("\"site\"", "\"../site\""));
     success(&mut dir.altway(["config", "check", "etc/altway.toml"]));
-    let mut command = dir.altway(["serve", "--config", "etc/altway.toml", "--json"]);
+    let mut command = dir.altway([
+        "serve",
+        "--config",
+        "etc/altway.toml",
+        "--json",
+        "--admin",
+        "admin",
+    ]);
     command.stderr(fs::File::create(dir.path().join("log")).unwrap());
     let serving = Serving::spawn(&dir, command);
     let url = serving.url("/");
@@ -243,7 +253,7 @@ fn the_configuration_of_the_containers_is_served_outside_of_them_too() {
                 .args(["-p", protocol, &url]),
         );
     }
-    success(&mut dir.altway(["reload", "--admin", "etc/admin"]));
+    success(&mut dir.altway(["reload", "--admin", "admin"]));
     assert_eq!(serving.terminate(), Some(0));
 }
 
@@ -263,6 +273,11 @@ fn compose_mounts_the_configuration_and_the_site_and_publishes_the_port_of_both_
         "- sites:/data:rw",
         "- --config",
         "- /etc/altway/altway.toml",
+        // Whatever the configuration says.
+        "- --admin",
+        "- /run/admin.sock",
+        "ALTWAY_ADMIN: /run/admin.sock",
+        "healthcheck:",
     ] {
         assert!(read.lines().any(|it| it.trim() == line), "{line}: {read}");
     }
