@@ -15,7 +15,7 @@ const LOOK: &str = r##"(async () => {
   for (let step = 0; step < 100 && (text("state") !== "live" || !document.querySelector("#chart polyline")); step += 1) {
     await new Promise((go) => setTimeout(go, 100));
   }
-  const ids = ["state", "what", "tiles", "protocols", "pages", "latest", "arrivals", "sites", "offers", "classes", "handshakes", "certificates", "reload"];
+  const ids = ["state", "what", "tiles", "protocols", "pages", "latest", "arrivals", "sites", "offers", "classes", "handshakes", "certificates", "reload", "upstreams"];
   const style = getComputedStyle(document.body);
   return {
     texts: Object.fromEntries(ids.map((id) => [id, text(id)])),
@@ -23,6 +23,8 @@ const LOOK: &str = r##"(async () => {
     ground: style.backgroundColor,
     ink: style.color,
     dark: matchMedia("(prefers-color-scheme: dark)").matches,
+    states: [...document.querySelectorAll("#upstreams td:nth-child(2)")].map((it) =>
+      [it.innerText, it.getBoundingClientRect().right <= window.innerWidth]),
     narrow: [...document.querySelectorAll("section")].every((it) => it.getBoundingClientRect().right <= window.innerWidth),
   };
 })()"##;
@@ -237,6 +239,35 @@ fn the_page_fills_with_figures_in_light_and_dark_on_a_desk_and_on_a_phone() {
         }
     }
     assert!(browser.faults.is_empty(), "{:?}", browser.faults);
+    drop(browser);
+    assert_eq!(serving.terminate(), Some(0));
+}
+
+/// However long the names of its sites are.
+#[test]
+fn a_phone_shows_at_once_which_servers_behind_are_up() {
+    if !installed("chromium") || !installed("mkfifo") {
+        return;
+    }
+    let dir = Dir::new();
+    let name = "a-long-name-of-a-customer.with-several-labels.internal.example.org";
+    let config = format!(
+        "[listen]\nhttp = [\"127.0.0.1:0\"]\n\n[[site]]\nnames = [\"{name}\"]\n\
+         route = [{{ path = \"/api/*\", proxy = \"http://127.0.0.1:1\" }}, {{ respond = {{}} }}]\n"
+    );
+    dir.file("altway.toml", config);
+    let admin = format!("127.0.0.1:{}", free_port());
+    let mut command = dir.altway(["serve", "--config", "altway.toml", "--json"]);
+    command.args(["--admin", &admin]);
+    let serving = Serving::spawn(&dir, command);
+    eventually("the admin socket is there", || {
+        std::net::TcpStream::connect(&admin).is_ok()
+    });
+    let mut browser = Browser::start(&dir, "");
+    let seen = browser.look(&format!("http://{admin}/"), (390, 844), "light");
+    assert_eq!(seen["states"], json!([["up", true]]), "{seen}");
+    let text = seen["texts"]["upstreams"].as_str().unwrap();
+    assert!(text.contains(&format!("{name}/api/*")), "{text}");
     drop(browser);
     assert_eq!(serving.terminate(), Some(0));
 }
