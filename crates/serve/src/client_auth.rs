@@ -73,7 +73,7 @@ impl ClientAuth {
         let (text, _) = identity::read(roots)?;
         let mut store = RootCertStore::empty();
         for root in CertificateDer::pem_slice_iter(&text) {
-            let root = root.map_err(|source| no_root(source.into()))?;
+            let root = root.map_err(|fault| no_root(identity::pem_fault(fault)))?;
             store.add(root).map_err(|source| no_root(source.into()))?;
         }
         if store.is_empty() {
@@ -240,7 +240,7 @@ fn revocation_lists(path: &Path) -> Result<Vec<CertificateRevocationListDer<'sta
     }
     let lists = CertificateRevocationListDer::pem_slice_iter(&content);
     let lists: Result<Vec<_>, _> = lists.collect();
-    let lists = lists.map_err(|source| not_understood(path, source))?;
+    let lists = lists.map_err(|fault| not_understood(path, identity::pem_fault(fault)))?;
     match lists.is_empty() {
         true => Err(not_understood(path, "it is PEM without a list")),
         false => Ok(lists),

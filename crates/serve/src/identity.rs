@@ -2,7 +2,7 @@
 
 mod warning;
 
-use crate::{Error, ocsp, tls};
+use crate::{BoxError, Error, ocsp, tls};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
@@ -194,9 +194,9 @@ impl Identity {
 fn parse_chain(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
     let chain = CertificateDer::pem_slice_iter(text)
         .collect::<Result<Vec<_>, _>>()
-        .map_err(|source| Error::Pem {
+        .map_err(|fault| Error::Pem {
             path: path.into(),
-            source: source.into(),
+            source: pem_fault(fault),
         })?;
     if chain.is_empty() {
         return Err(Error::NoCertificate { path: path.into() });
@@ -207,11 +207,23 @@ fn parse_chain(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>,
 fn parse_key(name: &Path, text: &[u8]) -> Result<PrivateKeyDer<'static>, Error> {
     PrivateKeyDer::from_pem_slice(text).map_err(|source| match source {
         pem::Error::NoItemsFound => Error::NoKey { path: name.into() },
-        source => Error::Pem {
+        fault => Error::Pem {
             path: name.into(),
-            source: source.into(),
+            source: pem_fault(fault),
         },
     })
+}
+
+/// Returns the fault of a PEM file in words: the parser prints markers as lists of bytes.
+pub(crate) fn pem_fault(fault: pem::Error) -> BoxError {
+    match fault {
+        pem::Error::MissingSectionEnd { end_marker } => {
+            let marker = String::from_utf8_lossy(&end_marker);
+            format!("it ends before `-----END {marker}-----`").into()
+        }
+        pem::Error::IllegalSectionStart { .. } => "a line with `-----BEGIN` is cut off".into(),
+        fault => fault.into(),
+    }
 }
 
 /// Returns a file's content, and the metadata of the very file that it is from.
@@ -383,5 +395,17 @@ mod tests {
         ));
         assert!(matches!(pem.error("a.crt", "a.crt"), Error::NoKey { .. }));
         assert!(matches!(pem.error("broken", "a.key"), Error::Pem { .. }));
+    }
+
+    #[test]
+    fn the_fault_of_a_file_that_was_not_written_to_its_end_is_said_in_words() {
+        let said = |text: &str| match parse_chain(Path::new("a.pem"), text.as_bytes()) {
+            Err(Error::Pem { source, .. }) => source.to_string(),
+            other => panic!("{other:?}"),
+        };
+        let cut_off = said("-----BEGIN CERTIFICATE-----\nMIIB\n");
+        assert_eq!(cut_off, "it ends before `-----END CERTIFICATE-----`");
+        let marker = said("-----BEGIN CERT\nMIIB\n");
+        assert_eq!(marker, "a line with `-----BEGIN` is cut off");
     }
 }
