@@ -3,8 +3,8 @@
 use super::Places;
 use crate::fault::Fault;
 use crate::{
-    Config, EarlyData, Limits, Listen, Listener, MAX_LISTENERS, MAX_THREADS, Protocol, Protocols,
-    Transport,
+    Config, EarlyData, Limits, Listen, ListenAddress, Listener, MAX_LISTENERS, MAX_THREADS,
+    Protocol, Protocols, Transport,
 };
 use altway_units::DataSize;
 use std::num::NonZeroUsize;
@@ -139,15 +139,7 @@ impl<'p> Check<'p> {
     fn listeners(&mut self, listen: &Listen) {
         for (place, listener) in listen.listeners.iter().enumerate() {
             let earlier = &listen.listeners[..place];
-            let is_same = |it: &&Listener| it.address == listener.address;
-            if listener.address.port != 0 && earlier.iter().any(|it| is_same(&it)) {
-                let address = listener.address;
-                self.fault(
-                    "listen",
-                    format!("[listen] names {address} twice"),
-                    "an address and a port are for `https` or for `http`",
-                );
-            }
+            self.overlap(listener.address, earlier);
             if listener.protocols != listen.protocols {
                 self.protocols("listen", listener.protocols);
             }
@@ -157,6 +149,31 @@ impl<'p> Check<'p> {
                 "listen.alt-svc-port",
                 "`alt-svc-port` is about `https`, which is not given",
                 "leave it out, or listen with `https`",
+            );
+        }
+    }
+
+    /// Checks that no earlier address takes what comes to this one, and the other way round.
+    fn overlap(&mut self, address: ListenAddress, earlier: &[Listener]) {
+        let mut earlier = earlier.iter().map(|it| it.address);
+        let Some(other) = earlier.find(|it| it.covers(&address) || address.covers(it)) else {
+            return;
+        };
+        let (wide, narrow) = match other.covers(&address) {
+            true => (other, address),
+            false => (address, other),
+        };
+        if wide == narrow {
+            self.fault(
+                "listen",
+                format!("[listen] names {address} twice"),
+                "an address and a port are for `https` or for `http`",
+            );
+        } else {
+            self.fault(
+                "listen",
+                format!("[listen] names {narrow} beside {wide}, which takes its connections"),
+                "leave it out: `*` and `[::]` are all addresses, IPv6 and IPv4; or name each address by itself",
             );
         }
     }

@@ -1,7 +1,7 @@
 //! Addresses at which a server listens.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 /// An address and a port number, for TCP and UDP alike.
@@ -13,6 +13,22 @@ pub struct ListenAddress {
     pub ip: Option<IpAddr>,
     /// The port number; 0: any that is free.
     pub port: u16,
+}
+
+impl ListenAddress {
+    /// Returns true if a socket at this address takes what comes to `other`, so that none can be bound there: `[::]` takes
+    /// IPv4 as well.
+    #[must_use]
+    pub fn covers(&self, other: &Self) -> bool {
+        let takes = match (self.ip, other.ip) {
+            (None, _) => true,
+            (Some(ip), None) => ip == IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+            (Some(ip), Some(other)) => {
+                ip == other || ip.is_unspecified() && (ip.is_ipv6() || other.is_ipv4())
+            }
+        };
+        takes && self.port == other.port && self.port != 0
+    }
 }
 
 impl fmt::Display for ListenAddress {
