@@ -18,6 +18,9 @@ use std::{fmt, io};
 /// A hint on what the file of a certificate has to hold.
 const CERTIFICATE_FILE: &str = "a certificate's file is PEM: the server's own first, then those that signed it, without the root";
 
+/// The certificate of altway's own authority has too many names.
+pub(crate) const OWN_NAMES: &str = "altway's own authority makes one certificate for all names: have `certificate` name files for some sites, or get them by [acme]";
+
 /// A mistake at the command line that no crate below could know of, with its mend.
 #[derive(Debug)]
 struct UsageError {
@@ -234,6 +237,9 @@ fn of_serve(error: &ServeError) -> Option<String> {
                 path.display()
             ));
         }
+        ServeError::Root { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+            "let the user that altway runs as read it, and enter the folders above: `namei -l DIR` shows who may"
+        }
         ServeError::Root { .. } | ServeError::RootNotDirectory { .. } => {
             "give the folder whose files are to be served: `altway serve DIR`"
         }
@@ -278,11 +284,15 @@ fn of_server_certificate(error: &ServeError) -> Option<&'static str> {
     Some(match error {
         ServeError::NoDataDirectory => "name a certificate by --cert and its key by --key",
         ServeError::CertificateStore { source, .. }
-            if source.kind() == io::ErrorKind::PermissionDenied =>
+            if matches!(
+                source.kind(),
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+            ) =>
         {
             "run as the user that the folder belongs to, have XDG_DATA_HOME name another, or name a certificate by \
              --cert and its key by --key"
         }
+        ServeError::TooManyNames { .. } => OWN_NAMES,
         ServeError::ReadPem { .. } => "name a file that is there, and that this user may read",
         ServeError::Pem { .. } | ServeError::NoCertificate { .. } => CERTIFICATE_FILE,
         ServeError::ClientRoot { .. } => {
@@ -435,6 +445,31 @@ mod tests {
         assert_eq!(hint(8443, io::ErrorKind::PermissionDenied), None);
         let elsewhere = hint(8443, io::ErrorKind::AddrNotAvailable).unwrap();
         assert!(elsewhere.contains("`ip address`"), "{elsewhere}");
+    }
+
+    #[test]
+    fn a_folder_for_certificates_that_cannot_be_written_to_has_a_hint() {
+        for kind in [
+            io::ErrorKind::PermissionDenied,
+            io::ErrorKind::ReadOnlyFilesystem,
+        ] {
+            let error = ServeError::CertificateStore {
+                action: "create",
+                path: "/data".into(),
+                source: kind.into(),
+            };
+            assert!(of(&error.into()).unwrap().contains("XDG_DATA_HOME"));
+        }
+    }
+
+    #[test]
+    fn a_folder_that_may_not_be_entered_has_another_hint_than_one_that_is_missing() {
+        let hint = |kind: io::ErrorKind| {
+            let (path, source) = ("site".into(), kind.into());
+            of(&ServeError::Root { path, source }.into()).unwrap()
+        };
+        assert!(hint(io::ErrorKind::PermissionDenied).contains("`namei -l DIR`"));
+        assert!(hint(io::ErrorKind::NotFound).contains("`altway serve DIR`"));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::throttle::Throttle;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata, MetadataExt, OpenOptions, OpenOptionsExt, ReadDir};
 use http::StatusCode;
+use rustix::fs::{Access, AtFlags, accessat};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -81,10 +82,13 @@ impl Root {
                 source,
             },
         })?;
-        let metadata = dir.dir_metadata().map_err(|source| Error::Root {
+        let failed = |source| Error::Root {
             path: path.into(),
             source,
-        })?;
+        };
+        let metadata = dir.dir_metadata().map_err(failed)?;
+        // One that can't be entered is opened all the same, and would have every request refused.
+        accessat(&dir, ".", Access::EXEC_OK, AtFlags::empty()).map_err(|it| failed(it.into()))?;
         Ok(Self {
             identity: (metadata.dev(), metadata.ino()),
             dir,

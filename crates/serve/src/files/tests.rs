@@ -436,6 +436,29 @@ fn a_changed_file_has_another_etag() {
 }
 
 #[test]
+fn a_root_that_the_user_cannot_enter_is_an_error() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let site = dir.path().join("site");
+    fs::create_dir(&site).unwrap();
+    let set_mode = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set_mode(dir.path(), 0o755);
+    set_mode(&site, 0o600);
+    let as_user = move || {
+        if rustix::process::geteuid().is_root() {
+            let nobody = rustix::fs::Uid::from_raw(65_534);
+            // Of this thread alone.
+            rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+        }
+        Files::open(&site).unwrap_err().to_string()
+    };
+    let said = std::thread::spawn(as_user).join().unwrap();
+    assert!(said.starts_with("cannot open the directory"), "{said}");
+}
+
+#[test]
 fn a_root_that_is_missing_or_a_file_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let missing = Files::open(dir.path().join("none")).unwrap_err();
