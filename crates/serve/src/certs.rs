@@ -15,6 +15,14 @@ use crate::Error;
 use std::io;
 use std::path::Path;
 
+/// Checks that one certificate of the local authority can have these names.
+///
+/// # Errors
+/// One of them is no name; there are too many.
+pub fn check_names<S: AsRef<str>>(names: &[S]) -> Result<(), Error> {
+    names::Names::new(names).map(drop)
+}
+
 /// Says what could not be done to a file of the store, or of the system's.
 fn file_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     let path = path.into();

@@ -20,11 +20,9 @@ pub fn certificates<E>(
     own: impl FnOnce(&[String]) -> Result<Identity, E>,
 ) -> Result<Certificates, E> {
     let has_acme = plan.config().acme.is_some();
-    let mut sites: Vec<_> = plan.sites().iter().collect();
-    sites.sort_by_key(|site| !site.is_default);
-    let (mut identities, mut own_names, mut own_place) = (Vec::new(), Vec::new(), None);
+    let (mut identities, mut own_place) = (Vec::new(), None);
     let (mut awaited, mut has_default) = (Vec::new(), false);
-    for site in sites {
+    for site in default_first(plan) {
         match site.issuer(has_acme) {
             None => {
                 for certificate in &site.certificates {
@@ -33,7 +31,6 @@ pub fn certificates<E>(
             }
             Some(Issuer::Own) => {
                 own_place.get_or_insert(identities.len());
-                own_names.extend(names_of(site));
             }
             Some(Issuer::Acme) => {
                 // What a wildcard stands for is had on demand, name by name.
@@ -47,7 +44,7 @@ pub fn certificates<E>(
         has_default |= site.is_default && (!identities.is_empty() || own_place.is_some());
     }
     if let Some(place) = own_place {
-        identities.insert(place, own(&own_names)?);
+        identities.insert(place, own(&own_names(plan))?);
     }
     let all = identities
         .into_iter()
@@ -82,7 +79,22 @@ pub fn with_client_auth<E>(
     Ok(certificates)
 }
 
-/// The names of a site as certificates write them: addresses without brackets.
+/// Returns the names of all sites whose certificate is of altway's own authority, the default site's first.
+#[must_use]
+pub fn own_names(plan: &Plan) -> Vec<String> {
+    let has_acme = plan.config().acme.is_some();
+    let sites = default_first(plan).into_iter();
+    let own = sites.filter(|site| site.issuer(has_acme) == Some(Issuer::Own));
+    own.flat_map(names_of).collect()
+}
+
+fn default_first(plan: &Plan) -> Vec<&Site> {
+    let mut sites: Vec<_> = plan.sites().iter().collect();
+    sites.sort_by_key(|site| !site.is_default);
+    sites
+}
+
+/// Returns the names of a site as certificates write them: addresses without brackets.
 fn names_of(site: &Site) -> impl Iterator<Item = String> {
     site.names.iter().map(plain)
 }

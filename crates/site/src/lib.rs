@@ -15,7 +15,7 @@ mod router;
 mod secret;
 mod upload;
 
-pub use certificates::{certificates, with_client_auth};
+pub use certificates::{certificates, own_names, with_client_auth};
 pub use error::Error;
 pub use files::options as files_options;
 pub use proxy::{check as check_proxy, options as upstream_options};

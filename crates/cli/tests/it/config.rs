@@ -190,6 +190,18 @@ fn what_a_configuration_names_is_opened_unless_told_not_to() {
 }
 
 #[test]
+fn more_names_than_one_certificate_has_are_found_before_it_is_to_be_made() {
+    let dir = dir();
+    let names: Vec<_> = (0..62).map(|n| format!("\"{n}.example\"")).collect();
+    let names = names.join(", ");
+    let config = format!("[[site]]\nnames = [{names}]\nroute = [{{ respond = {{}} }}]\n");
+    dir.file("altway.toml", config);
+    let said = refusal(&mut dir.altway(["config", "check", "altway.toml"]));
+    let expected = "altway.toml:1:1: a certificate for 65 names is more than the 64 that are allowed\n  hint: ";
+    assert!(said.contains(expected), "{said}");
+}
+
+#[test]
 fn an_address_that_leads_to_https_is_said_to() {
     let dir = dir();
     let listen = "[listen]\nhttps = [\"127.0.0.1:0\"]\nhttp = [\"127.0.0.1:0\"]\n\n";

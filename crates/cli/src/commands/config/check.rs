@@ -6,10 +6,10 @@ use crate::commands::serve::certificate::{client_auth, identity};
 use crate::commands::serve::error_pages;
 use crate::commands::serve::limits::{Spelling, bounds, of_upstreams};
 use crate::config_file::{extent, load, refused};
-use crate::hint;
+use crate::hint::{self, usage_error};
 use crate::printer::Printer;
-use altway_config::{Action, Fault, Places, Plan, Proxy, UrlPath};
-use altway_serve::Files;
+use altway_config::{Action, Fault, Issuer, Places, Plan, Proxy, Site, UrlPath};
+use altway_serve::{Files, certs};
 use anyhow::Result;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -24,6 +24,7 @@ pub(super) fn run(file: &Path, only_syntax: bool, printer: &Printer) -> Result<(
         };
         opened.limits(&plan, printer);
         opened.sites(&plan, printer);
+        opened.own_certificate(&plan);
         opened.acme(&plan);
         let name = file.display().to_string();
         let faults = places.none_of(opened.faults);
@@ -62,6 +63,19 @@ impl Opened<'_> {
         let workers = (workers, of_upstreams(plan, workers));
         let checked = bounds(&config.limits, workers, Spelling::Keys, printer);
         let _ = self.keep("limits", checked);
+    }
+
+    /// Makes no certificate.
+    fn own_certificate(&mut self, plan: &Plan) {
+        let has_acme = plan.config().acme.is_some();
+        let is_own = |site: &Site| site.issuer(has_acme) == Some(Issuer::Own);
+        let first = plan.sites().iter().position(is_own);
+        let is_clear = plan.config().listen.is_clear_text();
+        if let Some(first) = first.filter(|_| !is_clear) {
+            let checked = certs::check_names(&altway_site::own_names(plan));
+            let checked = checked.map_err(|error| usage_error(error.to_string(), hint::OWN_NAMES));
+            let _ = self.keep(&format!("site.{first}"), checked);
+        }
     }
 
     /// Makes no folder, and asks no authority.
