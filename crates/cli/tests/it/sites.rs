@@ -309,3 +309,53 @@ fn metrics_satisfy_promtool() {
     assert_eq!(run(format!("{metrics} | {promtool} check metrics")), "");
     assert_eq!(serving.terminate(), Some(0));
 }
+
+/// Requests that are refused for their heads, or for want of a client certificate, are told of by that reason.
+#[test]
+fn refused_requests_are_told_by_their_reason_in_metrics_and_status() {
+    if !crate::common::installed("curl") {
+        return;
+    }
+    let dir = dir();
+    let made = success(&mut dir.altway(["certs", "--json"]));
+    let made: serde_json::Value = serde_json::from_str(&made).unwrap();
+    let asking = format!(
+        "client-certificates = {{ roots = {} }}\n",
+        made["ca_certificate"]
+    );
+    let tls = config(&SECOND.replace("route", &(asking + "route")));
+    dir.file("altway.toml", tls.replace("http = ", "https = "));
+    let serving = start(&dir);
+    let curl = |arguments: [&str; 3], host: &str| {
+        let mut curl = std::process::Command::new("curl");
+        curl.args(["-sk", "-o", "none", "-w", "%{http_code}"]);
+        curl.arg("--connect-to")
+            .arg(format!("::127.0.0.1:{}", serving.port))
+            .args(arguments)
+            .arg(format!("https://{host}:{}/", serving.port));
+        success(curl.current_dir(dir.path()))
+    };
+    let field = format!("x: {}", "y".repeat(40_000));
+    for protocol in ["--http1.1", "--http2"] {
+        assert_eq!(curl([protocol, "-H", &field], "a.example"), "431");
+        assert_eq!(curl([protocol, "-H", "x: y"], "b.example"), "403");
+    }
+    let mut metrics = std::process::Command::new("curl");
+    metrics.args([
+        "-s",
+        "--unix-socket",
+        "admin.sock",
+        "http://localhost/metrics",
+    ]);
+    let metrics = success(metrics.current_dir(dir.path()));
+    let status = success(&mut dir.altway(["status", "--admin", "admin.sock"]));
+    for (kind, count) in [("head limit", "2"), ("client certificate", "2")] {
+        let sample = format!("\naltway_incidents_total{{kind=\"{kind}\"}} {count}\n");
+        assert!(metrics.contains(&sample), "{metrics}");
+        let said = status
+            .lines()
+            .find_map(|line| line.trim().strip_prefix(kind));
+        assert_eq!(said.map(str::trim), Some(count), "{status}");
+    }
+    assert_eq!(serving.terminate(), Some(0));
+}

@@ -277,6 +277,9 @@ async fn each_name_has_the_certificates_that_it_asks_for_over_every_protocol() {
             );
         }
     }
+    // Of each way, the 421 and the 403 above: counted before they are answered.
+    let counted = [("refused request", 5 * 4), ("client certificate", 3 * 4)];
+    assert_eq!(bench.server.monitor().metrics().incidents, counted);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,9 +6,12 @@ use altway_serve::select::UnixTime;
 use altway_serve::{DurationMetrics, Metrics, Site};
 use axum::Router;
 use axum::routing::get as on_get;
+use bytes::Bytes;
+use http::Request;
+use http_body_util::Empty;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant, SystemTime};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// The figures once they are as they should be: a connection's end is seen a moment later.
 fn wait(server: &Running, is_there: impl Fn(&Metrics) -> bool) -> Metrics {
@@ -156,6 +159,33 @@ async fn too_large_a_head_is_counted_as_such() {
     assert_eq!(metrics.incidents, [("head limit", 1)]);
     assert!(metrics.offers.is_empty(), "clear text offers nothing");
     assert!(server.monitor().certificates().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn too_long_a_target_is_refused_and_counted_over_every_protocol() {
+    let server = Running::tls(|_| {});
+    // Twice what hyper has in its buffer at most. It answers 414 where the whole head is in there, else 431.
+    let target = "x".repeat(200_000);
+    let mut over_h1 = server.connect_tls(&[b"http/1.1"]).await;
+    let head = format!("GET /{target} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    let mut one = Vec::new();
+    let _ = soon(over_h1.write_all(head.as_bytes())).await;
+    let _ = soon(over_h1.read_to_end(&mut one)).await;
+    let one = String::from_utf8_lossy(&one);
+    let is_refused = ["431", "414"].map(|it| one.starts_with(&format!("HTTP/1.1 {it} ")));
+    assert!(is_refused.contains(&true), "{one}");
+    // Its fields alone would be let through.
+    let uri = format!("https://localhost/{}", &target[..60_000]);
+    let request = || Request::get(&*uri).header("x", "y".repeat(10_000));
+    let mut over_h2 = h2(server.connect_tls(&[b"h2"]).await).await;
+    let two = over_h2.send_request(request().body(Empty::<Bytes>::new()).unwrap());
+    let two = soon(two).await.unwrap();
+    let (_, three, _) = H3::connect(&server).ask(request().body(Bytes::new()).unwrap());
+    assert_eq!([two.status(), three.status()], [431; 2]);
+    let metrics = wait(&server, |metrics| {
+        metrics.incidents.iter().any(|it| it.1 == 3)
+    });
+    assert_eq!(metrics.incidents, [("head limit", 3)]);
 }
 
 /// A frame of HTTP/2 on the connection itself (RFC 9113 section 4.1).
