@@ -1,6 +1,6 @@
 //! Raw heads of HTTP/1 requests: lines, words and fields as RFC 9112 has them, and no other way.
 
-use crate::{FieldChecks, FieldKind, Head, Refusal, Request, Rules, Version};
+use crate::{FieldChecks, FieldKind, Head, MAX_FIELDS, Refusal, Request, Rules, Version};
 
 /// Checks a whole head, from its request line to the empty line behind its fields. Empty lines before it
 /// don't count (RFC 9112 section 2.2).
@@ -14,12 +14,16 @@ pub fn check(mut bytes: &[u8], rules: Rules) -> Result<Request<'_>, Refusal> {
     let (line, mut rest) = line(bytes)?;
     let (method, target, version) = request_line(line)?;
     let mut fields = FieldChecks::new(version);
-    let mut host = None;
+    let (mut host, mut count) = (None, 0);
     loop {
         let (line, behind) = self::line(rest)?;
         rest = behind;
         if line.is_empty() {
             break;
+        }
+        count += 1;
+        if count > MAX_FIELDS {
+            return Err(Refusal::TooLarge);
         }
         let (name, value) = field_line(line)?;
         let kind = FieldKind::of_http1(name).with_value_http1(value);

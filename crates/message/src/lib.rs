@@ -46,5 +46,5 @@ pub use field::FieldKind;
 pub use pseudo::{Cookies, PseudoFields};
 pub use refusal::Refusal;
 pub use request::{Framing, Head, Request, Rules, Version};
-pub use scanner::Scanner;
+pub use scanner::{MAX_FIELDS, Scanner};
 pub use target::{Authority, Scheme, Target};

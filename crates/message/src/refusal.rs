@@ -26,7 +26,8 @@ pub enum Refusal {
     /// Request)" or replace the fold.
     #[error("a field line is folded")]
     Fold,
-    /// The head, or a trailer section, is longer than what is kept of one that arrives in parts.
+    /// The head has more fields than [`MAX_FIELDS`](crate::MAX_FIELDS), or it, or a trailer section, is longer than what is
+    /// kept of one that arrives in parts.
     #[error("the head is too large")]
     TooLarge,
     /// RFC 9112 section 7.1. Its sizes, extensions and line ends are taken as the grammar has them.

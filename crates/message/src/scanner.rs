@@ -10,6 +10,10 @@ use crate::{Framing, Refusal, Rules, http1};
 /// The most bytes of a head that arrives in parts; a longer one is refused.
 const MAX_HEAD: usize = 64 << 10;
 
+/// The most fields of a request that is answered. Browsers send a quarter of it; Apache, HAProxy and hyper take as many.
+/// `:authority` counts as Host, and the crumbs of a Cookie field (RFC 9113 section 8.2.3) as one.
+pub const MAX_FIELDS: usize = 100;
+
 /// The most bytes of a trailer section.
 const MAX_TRAILERS: usize = 16 << 10;
 
@@ -26,6 +30,8 @@ pub struct Scanner {
     state: State,
     /// The beginning of a section.
     kept: Vec<u8>,
+    /// Lines of a head that have arrived whole, its request line included.
+    lines: usize,
     heads: u64,
     refused: Option<Refusal>,
 }
@@ -52,7 +58,7 @@ enum State {
     Refused,
 }
 
-/// Content breaks the rules of its framing.
+/// Content breaks the rules of its framing, or a head has a field more than [`MAX_FIELDS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken {
     /// Bytes of the input before the one that is wrong.
@@ -69,6 +75,7 @@ impl Scanner {
             rules,
             state: BEFORE_HEAD,
             kept: Vec::new(),
+            lines: 0,
             heads: 0,
             refused: None,
         }
@@ -77,7 +84,8 @@ impl Scanner {
     /// Reads the next bytes of the connection.
     ///
     /// # Errors
-    /// The content of a message is broken. No more may be read.
+    /// The content of a message is broken. No more may be read. Or a head has too many fields: it is
+    /// [refused](Self::refused), and a parser that can't take it is shown none of those that are too many.
     pub fn scan(&mut self, bytes: &[u8]) -> Result<(), Broken> {
         let mut at = 0;
         while at < bytes.len() {
@@ -108,6 +116,10 @@ impl Scanner {
     /// Takes some bytes, and gives how many.
     fn step(&mut self, bytes: &[u8]) -> Result<usize, Refusal> {
         match self.state {
+            State::Head { line: 0, .. } if self.lines > MAX_FIELDS && bytes[0] != b'\r' => {
+                self.refuse(Refusal::TooLarge);
+                Err(Refusal::TooLarge)
+            }
             State::Head { line, cr } => Ok(self.head(bytes, line, cr)),
             State::Trailers { line, cr } => self.trailers(bytes, line, cr),
             State::Content(left) => {
@@ -189,9 +201,17 @@ impl Scanner {
                 }
                 // An empty line before the head.
                 (true, 1) => from = at + 1,
-                (true, _) => begun = true,
+                (true, _) => {
+                    begun = true;
+                    self.lines += 1;
+                }
             }
             (line, cr) = (0, false);
+            if self.lines > MAX_FIELDS {
+                self.state = BEFORE_HEAD;
+                self.keep(&bytes[from..=at], begun);
+                return at + 1;
+            }
         }
         self.state = State::Head { line, cr };
         self.keep(&bytes[from..], begun);
@@ -215,6 +235,7 @@ impl Scanner {
             http1::check(&self.kept, self.rules).map(|head| head.framing)
         };
         self.kept = Vec::new();
+        self.lines = 0;
         match checked {
             Ok(framing) => {
                 self.heads += 1;

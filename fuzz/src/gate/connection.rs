@@ -123,7 +123,9 @@ fn follow<'a>(
     for piece in pieces {
         if let Err(error) = scanner.scan(piece) {
             broken = Some(error.refusal);
-            check_admitted(&bytes[..read + error.at], scanner.heads());
+            if scanner.refused().is_none() {
+                check_admitted(&bytes[..read + error.at], scanner.heads());
+            }
             break;
         }
         read += piece.len();

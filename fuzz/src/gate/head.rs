@@ -10,7 +10,7 @@ pub(super) fn run(bytes: &[u8], rules: Rules) {
     let checked = http1::check(bytes, rules);
     let mut scanner = Scanner::new(rules);
     let broken = scanner.scan(bytes).is_err();
-    let accepted = broken || scanner.heads() > 0;
+    let accepted = (broken && scanner.refused().is_none()) || scanner.heads() > 0;
     assert_eq!(accepted, checked.is_ok(), "{:?}", scanner.refused());
     let Ok(request) = checked else {
         return;

@@ -178,7 +178,7 @@ fn what_is_kept_is_bounded() {
     let mut scanner = scanner();
     scanner.scan(b"GET / HTTP/1.1\r\nHost: a\r\n").unwrap();
     for _ in 0..MAX_HEAD {
-        scanner.scan(b"X: y\r\n").unwrap();
+        scanner.scan(b"X: yyyyyyyy").unwrap();
         assert!(scanner.kept.len() <= MAX_HEAD);
     }
     assert_eq!(scanner.refused(), Some(Refusal::TooLarge));
@@ -192,4 +192,26 @@ fn what_is_kept_is_bounded() {
         scanner.scan(b"\r\n").unwrap();
     }
     assert_eq!((scanner.kept.len(), scanner.heads()), (0, 0));
+}
+
+#[test]
+fn a_head_with_too_many_fields_is_refused_before_the_first_of_them() {
+    let head = |fields: usize| {
+        let fields = "X: y\r\n".repeat(fields - 1);
+        format!("\r\nGET / HTTP/1.1\r\nHost: a\r\n{fields}").into_bytes()
+    };
+    let most = [head(MAX_FIELDS), b"\r\n".to_vec()].concat();
+    let over = [&most[..], &head(MAX_FIELDS + 7), b"\r\n"].concat();
+    let at = most.len() + head(MAX_FIELDS).len();
+    for len in [1, 3, 1000, over.len()] {
+        let (mut scanner, mut read) = (scanner(), 0);
+        let broken = over.chunks(len).find_map(|part| {
+            let broken = scanner.scan(part).err();
+            read += broken.map_or(part.len(), |broken| broken.at);
+            broken
+        });
+        assert_eq!(broken.unwrap().refusal, Refusal::TooLarge);
+        assert_eq!((read, scanner.heads()), (at, 1), "in parts of {len}");
+        assert_eq!(scanner.refused(), Some(Refusal::TooLarge));
+    }
 }

@@ -4,13 +4,13 @@
 use crate::request::upgrade::WEBSOCKET;
 use altway_http2::Head;
 use altway_http3::Protocol;
-use altway_message::Refusal;
+use altway_message::{MAX_FIELDS, Refusal};
 use altway_select::Hints;
 use http::{HeaderValue, Request, StatusCode, header};
 use std::sync::{Arc, Weak};
 
 /// Largest head of a request that is answered, in bytes of names and values and 32 for each field (RFC
-/// 9113 section 6.5.2, RFC 9114 section 4.2.2). Beyond it the answer is 431. The protocols below refuse
+/// 9113 section 6.5.2, RFC 9114 section 4.2.2). Beyond it, or beyond [`MAX_FIELDS`], the answer is 431. The protocols below refuse
 /// twice as much by themselves, where no `Alt-Svc` can be sent.
 pub(crate) const MAX_HEAD_BYTES: usize = 32 * 1024;
 
@@ -51,8 +51,8 @@ pub(crate) trait RequestHead {
 /// # Errors
 /// The status that refuses the request.
 pub(crate) fn check(head: &impl RequestHead) -> Result<(), StatusCode> {
-    let size = |(name, value): (&[u8], &[u8])| name.len() + value.len() + FIELD_OVERHEAD;
-    if head.fields().map(size).sum::<usize>() > MAX_HEAD_BYTES {
+    let (fields, bytes) = size(head);
+    if fields > MAX_FIELDS || bytes > MAX_HEAD_BYTES {
         return Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
     }
     if let Some(refusal) = head.refusal() {
@@ -65,6 +65,27 @@ pub(crate) fn check(head: &impl RequestHead) -> Result<(), StatusCode> {
         return Err(StatusCode::NOT_IMPLEMENTED);
     }
     Ok(())
+}
+
+/// Counts the fields of a head, and its bytes, as they are over HTTP/1.1: with the authority in Host, and in one Cookie field.
+fn size(head: &impl RequestHead) -> (usize, usize) {
+    let field = |name: &[u8], value: &[u8]| name.len() + value.len() + FIELD_OVERHEAD;
+    let (mut fields, mut bytes, mut has_cookie) = (0, 0, false);
+    if let Some(authority) = head.authority() {
+        (fields, bytes) = (1, field(b"host", authority));
+    }
+    for (name, value) in head.fields() {
+        match name {
+            b"host" => {}
+            b"cookie" if has_cookie => bytes += b"; ".len() + value.len(),
+            _ => {
+                has_cookie |= name == b"cookie";
+                fields += 1;
+                bytes += field(name, value);
+            }
+        }
+    }
+    (fields, bytes)
 }
 
 /// Returns the fields by which a request names its client's program.

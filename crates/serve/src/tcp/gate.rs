@@ -34,6 +34,9 @@ struct State {
     requests: u64,
     /// Content was broken: nothing more is read.
     broken: Option<Refusal>,
+    /// The end of a head with too many fields that hyper, which takes no more itself, is yet to be given instead of
+    /// them.
+    end: &'static [u8],
     /// Counts what a head holds that has not arrived whole.
     held: MemoryReservation,
     /// A head is larger than it may be: nothing more is read.
@@ -52,6 +55,7 @@ impl Gate {
             scanner: Scanner::new(Rules::http1(scheme)),
             requests: 0,
             broken: None,
+            end: b"",
             held: share.holder(),
             is_too_large: false,
             has_unsent: false,
@@ -137,7 +141,10 @@ impl Gate {
         let admitted = match state.scanner.scan(bytes) {
             Ok(()) => bytes.len(),
             Err(broken) => {
-                state.broken = Some(broken.refusal);
+                match state.scanner.refused() {
+                    Some(_) => state.end = b"\r\n",
+                    None => state.broken = Some(broken.refusal),
+                }
                 broken.at
             }
         };
@@ -146,6 +153,15 @@ impl Gate {
         state.is_too_large = kept > MAX_UNFINISHED;
         state.held.set(2 * kept);
         admitted
+    }
+
+    /// Ends a head that was cut off, and returns whether it did.
+    fn end_head(&self, buffer: &mut ReadBuf<'_>) -> bool {
+        let end = &mut self.0.borrow_mut().end;
+        let (now, later) = end.split_at(end.len().min(buffer.remaining()));
+        buffer.put_slice(now);
+        *end = later;
+        !now.is_empty()
     }
 
     /// # Errors
@@ -190,11 +206,15 @@ impl<S: AsyncRead + Unpin> AsyncRead for Gated<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.gate.check()?;
+        if self.gate.end_head(buffer) {
+            return Poll::Ready(Ok(()));
+        }
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
         let arrived = buffer.filled().len() - before;
         let admitted = self.gate.admit(&buffer.filled()[before..]);
         buffer.set_filled(before + admitted);
+        self.gate.end_head(buffer);
         // Nothing admitted must not look like the end of the stream; of a head that is too large nothing is shown.
         if (admitted == 0 && arrived > 0) || self.gate.0.borrow().is_too_large {
             self.gate.check()?;

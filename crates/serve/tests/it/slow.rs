@@ -188,6 +188,69 @@ async fn heads_that_are_too_large_for_every_protocol_are_answered_431_and_counte
     assert_eq!(text.matches(said).count(), 3, "{text}");
 }
 
+/// A request with so many fields, Host included, of which many are a cookie's crumbs over HTTP/2 and HTTP/3.
+fn with_fields(count: usize, crumbs: usize) -> http::request::Builder {
+    let request = Request::get("https://localhost/").header("host", "localhost");
+    let cookies = (0..crumbs).fold(request, |request, _| request.header("cookie", "a=b"));
+    (1..count).fold(cookies, |request, _| request.header("x", "y"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_with_more_than_100_fields_is_refused_alike_over_every_protocol() {
+    let lines = Lines::default();
+    let log = AccessLog::new(lines.clone()).unwrap();
+    let server = Running::tls(|options| {
+        options.threads = NonZeroUsize::MIN;
+        options.access_log = Some(log);
+    });
+    let empty = http_body_util::Empty::<Bytes>::new();
+    let mut over_h2 = h2(server.connect_tls(&[b"h2"]).await).await;
+    let mut over_h3 = H3::connect(&server);
+    for (count, crumbs, expected) in [(100, 0, 200), (99, 150, 200), (101, 0, 431), (100, 2, 431)] {
+        let request = || with_fields(count, crumbs);
+        let two = soon(over_h2.send_request(request().body(empty).unwrap())).await;
+        let (_, three, _) = over_h3.ask(request().body(Bytes::new()).unwrap());
+        let statuses = [two.unwrap().status(), three.status()];
+        assert_eq!(
+            statuses.map(|it| it.as_u16()),
+            [expected; 2],
+            "{count}, {crumbs}"
+        );
+    }
+    // The first is answered before the second is refused, however they come, and whatever follows.
+    let head = |fields: usize, rest: &str| {
+        let more = "X: y\r\n".repeat(fields - 1);
+        format!("GET / HTTP/1.1\r\nHost: localhost\r\n{more}{rest}")
+    };
+    let content = "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+    let bytes = [head(100, "\r\n"), head(101, content), head(3, "\r\n")].concat();
+    for len in [1, bytes.len()] {
+        let mut over_h1 = server.connect_tls(&[b"http/1.1"]).await;
+        for part in bytes.as_bytes().chunks(len) {
+            // What it sends behind the refused head may come to nobody.
+            let _ = over_h1.write_all(part).await;
+            let _ = over_h1.flush().await;
+        }
+        let mut answers = String::new();
+        let _ = soon(over_h1.read_to_string(&mut answers)).await;
+        let statuses: Vec<&str> = answers
+            .split("HTTP/1.1 ")
+            .map(|it| it.get(..3).unwrap_or_default())
+            .collect();
+        assert_eq!(statuses, ["", "200", "431"], "{answers}");
+        let refused = answers.rsplit("HTTP/1.1 ").next().unwrap();
+        assert!(refused.contains("server: altway\r\n"), "{refused}");
+        assert!(refused.contains("connection: close\r\n"), "{refused}");
+    }
+    wait_for(&server, "head limit", 6);
+    drop((over_h2, over_h3, server));
+    let text = lines.text();
+    for (protocol, count) in [("h1", 2), ("h2", 2), ("h3", 2)] {
+        let refused = format!(" protocol={protocol} method=GET path=\"/\" status=431 bytes=");
+        assert_eq!(text.matches(&refused).count(), count, "{text}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_head_that_does_not_come_to_its_end_is_counted_and_an_idle_connection_is_not() {
     let server = Running::clear(|options| {
