@@ -2,7 +2,7 @@
 //!
 //! [`Driver::run`] tells the whole story: take in what came, answer it, send what there is to say,
 //! sleep until the engine's next time-out or the next datagram. The engine (`altway-http3`) knows no
-//! sockets; the socket ([`udp`]) and the timer (`altway-socket`) know no HTTP.
+//! sockets; socket and timer (`altway-socket`) know no HTTP.
 //!
 //! A client that moves to another address stays with its worker: connection IDs name it, and
 //! [`steering`] brings datagrams to it. They name its process as well: one that another has taken
@@ -18,7 +18,6 @@ mod relay;
 mod responses;
 mod steering;
 mod surplus;
-mod udp;
 
 pub(crate) use predecessors::ProcessIds;
 pub(crate) use relay::{PredecessorRelay, carry, datagram_channel};
@@ -36,7 +35,7 @@ use crate::stop::StopSignal;
 use crate::takeover::Secrets;
 use crate::worker::ticks;
 use altway_http3::{self as http3, Code, ConnectionHandle, Datagram};
-use altway_socket::{SendOutcome, Timer};
+use altway_socket::{SendOutcome, Settings, Timer, WatchedUdp};
 use futures_util::future::try_join_all;
 use responses::{Endpoint, Responses};
 use std::future::{pending, poll_fn};
@@ -50,7 +49,9 @@ use steering::{DatagramRouter, Forwarded};
 use surplus::SurplusSocket;
 use tokio::task::yield_now;
 use tokio::time::{Interval, sleep, timeout};
-use udp::Udp;
+
+/// A socket of many peers, so that no error of it is final.
+type Udp = altway_socket::Udp<WatchedUdp>;
 
 /// Bytes that a connection may have sent and not had acknowledged: 4 MiB, where Linux's TCP stops
 /// growing its own buffer by default (`net.ipv4.tcp_wmem`). Carries 1 Gbit/s over 33 ms, and bounds the
@@ -135,7 +136,7 @@ pub(crate) fn drivers<'a>(
             continue;
         };
         let surplus = sockets.surplus.iter().map(|socket| {
-            let udp = Udp::new(socket.try_clone()?)?;
+            let udp = open_udp(socket.try_clone()?)?;
             Ok(SurplusSocket::new(udp, place.surplus.clone()))
         });
         let surplus: io::Result<_> = surplus.collect();
@@ -158,7 +159,7 @@ impl<'a> Driver<'a> {
         place: &'a mut WorkerSlot,
         listener: usize,
     ) -> Result<Self, Error> {
-        let udp = Udp::new(socket).map_err(Error::Worker)?;
+        let udp = open_udp(socket).map_err(Error::Worker)?;
         let segments = &mut config.quic.transport.max_segments;
         *segments = udp.max_segments().min(*segments);
         config.quic.connection_ids = Some(place.ids);
@@ -281,7 +282,7 @@ impl<'a> Driver<'a> {
             self.endpoint.handle_timeout(now);
         }
         self.responses.answer(now, &mut self.endpoint);
-        let mut progress = self.udp.send(now, &mut self.endpoint)?;
+        let mut progress = self.send(now)?;
         if self.close_leaving() && progress != SendOutcome::Blocked {
             progress = SendOutcome::More;
         }
@@ -358,8 +359,9 @@ impl<'a> Driver<'a> {
             return yield_now().await;
         }
         tokio::select! {
-            () = self.udp.readable(), if self.reading => {}
-            () = self.udp.writable(), if progress == SendOutcome::Blocked => {}
+            // Errors of either show at the next call.
+            _ = self.udp.socket().readable(), if self.reading => {}
+            _ = self.udp.socket().writable(), if progress == SendOutcome::Blocked => {}
             () = self.timer.expired() => {}
             forwarded = next_of(&mut self.router) => {
                 let Self { endpoint, clients, setup, .. } = self;
@@ -379,11 +381,18 @@ impl<'a> Driver<'a> {
                 http3.close(quic, Code::H3_NO_ERROR, b"");
             }
         }
-        while matches!(
-            self.udp.send(Instant::now(), &mut self.endpoint),
-            Ok(SendOutcome::More)
-        ) {}
+        while matches!(self.send(Instant::now()), Ok(SendOutcome::More)) {}
     }
+
+    /// Sends what the engine has, as far as the socket takes it.
+    fn send(&mut self, now: Instant) -> io::Result<SendOutcome> {
+        let Self { udp, endpoint, .. } = self;
+        udp.send(|batch| endpoint.poll_transmit(now, batch))
+    }
+}
+
+fn open_udp(socket: UdpSocket) -> io::Result<Udp> {
+    Udp::new(WatchedUdp::new(socket)?, Settings::default())
 }
 
 /// Takes a datagram in.

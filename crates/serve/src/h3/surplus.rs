@@ -3,9 +3,9 @@
 //! Such sockets stay in the kernel's group as long as a process has them, and get their share of new connections, so that they
 //! must be read. A worker does, and passes all that comes to the worker that it is for.
 
+use super::Udp;
 use super::predecessors::Predecessors;
 use super::steering::Inboxes;
-use super::udp::Udp;
 use crate::stop::StopSignal;
 use altway_http3::Datagram;
 use std::future::pending;
@@ -63,12 +63,13 @@ impl SurplusSocket {
         while !stop.is_requested() {
             tokio::select! {
                 () = accept_permit.changed() => {}
-                () = self.udp.readable(), if accept_permit.is_open() => self.read()?,
+                _ = self.udp.socket().readable(), if accept_permit.is_open() => self.read()?,
             }
         }
         // Connections of this process still end, unless another one reads the socket.
         while accept_permit.is_open() {
-            self.udp.readable().await;
+            // An error shows when it is read.
+            let _ = self.udp.socket().readable().await;
             self.read()?;
         }
         pending().await
