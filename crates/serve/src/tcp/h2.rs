@@ -370,7 +370,7 @@ impl Driver {
             std::mem::swap(&mut self.output, &mut buffers.output);
         }
         if wake.writable {
-            self.unsent_budget.room(buffers.now);
+            self.unsent_budget.room(buffers.now.instant);
         }
         let progress = self.work(wake, &mut buffers);
         self.set_notsent_lowat();
@@ -388,7 +388,7 @@ impl Driver {
             self.responses.hand_on();
         }
         if wake.due {
-            self.rest_if_due(buffers.now);
+            self.rest_if_due(buffers.now.instant);
         }
         match progress {
             // The next turn ends it.
@@ -402,11 +402,17 @@ impl Driver {
     }
 
     fn work(&mut self, wake: &Wake, buffers: &mut WorkerBuffers) -> io::Result<TurnOutcome> {
-        if self.giving_up.is_some_and(|until| until <= buffers.now) {
+        if self
+            .giving_up
+            .is_some_and(|until| until <= buffers.now.instant)
+        {
             return Ok(TurnOutcome::Over);
         }
-        let rests = wake.due && self.rest_due().is_some_and(|due| due <= buffers.now);
-        let mut turn = self.engine.turn(buffers.now, &mut self.output);
+        let rests = wake.due
+            && self
+                .rest_due()
+                .is_some_and(|due| due <= buffers.now.instant);
+        let mut turn = self.engine.turn(buffers.now.instant, &mut self.output);
         if wake.due {
             turn.handle_timeout();
         }
@@ -463,7 +469,7 @@ impl Driver {
         let mut sent = 0;
         loop {
             let room = self.room();
-            let mut turn = self.engine.turn(buffers.now, &mut self.output);
+            let mut turn = self.engine.turn(buffers.now.instant, &mut self.output);
             while turn.output_len() < room {
                 let went_on = self.responses.go_on(&mut turn, buffers);
                 if !went_on && !self.responses.next(&mut turn, &mut input, buffers) {
@@ -476,7 +482,7 @@ impl Driver {
             self.responses.send_bodies(&mut turn, buffers, room);
             let said = self.output.len();
             sent += said;
-            let blocked = !self.send(buffers.now)?;
+            let blocked = !self.send(buffers.now.instant)?;
             if !blocked {
                 self.responses.written(buffers);
             }

@@ -9,7 +9,6 @@ use crate::setup::WorkerMemory;
 use altway_http2::{Output, StreamId};
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::Instant;
 
 /// Bytes that are read at once.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -25,14 +24,11 @@ pub(in crate::tcp) struct WorkerBuffers {
     pub(super) work: Rc<SpareWork<StreamId>>,
     pub(super) tables: Rc<Tables<StreamId>>,
     /// Time of this turn.
-    pub(super) now: Instant,
-    /// Time of this turn on both clocks.
-    pub(super) clocks: Now,
+    pub(super) now: Now,
 }
 
 impl WorkerBuffers {
     pub(in crate::tcp) fn new(memory: WorkerMemory) -> Self {
-        let clocks = Now::read();
         Self {
             buffer: Rc::new(RefCell::new(vec![0; BUFFER_BYTES])),
             output: Output::new(),
@@ -40,15 +36,13 @@ impl WorkerBuffers {
             responder: memory.responder,
             work: Rc::default(),
             tables: Rc::default(),
-            now: clocks.instant,
-            clocks,
+            now: Now::read(),
         }
     }
 
     /// Looks at the clocks.
     pub(super) fn begin_turn(&mut self) {
-        self.clocks = Now::read();
-        self.now = self.clocks.instant;
+        self.now = Now::read();
     }
 
     /// Returns the number of bytes that a connection may encode before it sends; `held`: its client's.

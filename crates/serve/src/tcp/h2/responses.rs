@@ -100,7 +100,7 @@ impl Responses {
             carrier,
             pending: &mut self.pending,
             files: &buffers.files,
-            now: buffers.clocks,
+            now: buffers.now,
         };
         (&mut self.exchanges, context)
     }
@@ -109,7 +109,7 @@ impl Responses {
     pub(super) fn tell_later(&mut self, turn: &mut Turn<'_>, buffers: &WorkerBuffers) {
         let read = || self.probe.counters();
         let requests = &mut self.exchanges.requests;
-        if let Some((origin, value)) = requests.tell_later(buffers.clocks, read) {
+        if let Some((origin, value)) = requests.tell_later(buffers.now, read) {
             tracing::debug!(client = %requests.client(), origin, value, "HTTP/3 is offered after the page");
             // Origin and value are far shorter than a frame.
             let _ = turn.send_alt_svc(&origin, &value);
@@ -239,7 +239,10 @@ impl Responses {
     /// Called when all that was sent is with the kernel: finds out when the client has it.
     pub(super) fn written(&mut self, buffers: &WorkerBuffers) {
         if std::mem::take(&mut self.watch) && !self.probe.watch(true) {
-            self.exchanges.requests.observer().unwatched(buffers.now);
+            self.exchanges
+                .requests
+                .observer()
+                .unwatched(buffers.now.instant);
         }
     }
 
@@ -253,7 +256,7 @@ impl Responses {
     ) -> Step {
         let read = || self.probe.counters();
         let requests = &mut self.exchanges.requests;
-        match requests.screen(&head, end, in_progress, buffers.clocks, read) {
+        match requests.screen(&head, end, in_progress, buffers.now, read) {
             AnswerSource::Refused(response) => Step::Refuse(response),
             AnswerSource::Prepared(prepared) => Step::Send(prepared),
             AnswerSource::Service => match head.to_request() {
@@ -261,7 +264,7 @@ impl Responses {
                 // No request that the gate accepts: the fuzz targets `gate` and `frames` ask.
                 Err(_) => {
                     let status = StatusCode::BAD_REQUEST;
-                    Step::Refuse(requests.refuse(&head, status, buffers.clocks))
+                    Step::Refuse(requests.refuse(&head, status, buffers.now))
                 }
             },
         }
