@@ -319,15 +319,31 @@ impl Http2Body {
         }
     }
 
+    /// Takes the next piece of content, where it is there.
+    pub(crate) fn take_arrived(&mut self) -> Option<Bytes> {
+        // What is not there, or fails, is asked for again.
+        match self.poll_data(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Some(Ok(data))) => Some(data),
+            _ => None,
+        }
+    }
+
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, h2::Error>>> {
+        let Some(data) = ready!(self.receiving.poll_data(cx)) else {
+            return Poll::Ready(None);
+        };
+        let data = data?;
+        self.receiving.flow_control().release_capacity(data.len())?;
+        self.left = self.left.map(|left| left.saturating_sub(data.len() as u64));
+        Poll::Ready(Some(Ok(data)))
+    }
+
     pub(crate) fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        if let Some(data) = ready!(self.receiving.poll_data(cx)) {
-            let data = data?;
-            self.receiving.flow_control().release_capacity(data.len())?;
-            self.left = self.left.map(|left| left.saturating_sub(data.len() as u64));
-            return Poll::Ready(Some(Ok(Frame::data(data))));
+        if let Some(data) = ready!(self.poll_data(cx)) {
+            return Poll::Ready(Some(Ok(Frame::data(data?))));
         }
         let trailers = ready!(self.receiving.poll_trailers(cx))?;
         Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))))

@@ -73,8 +73,11 @@ struct NewRequest {
     credit: Option<mpsc::Sender<()>>,
 }
 
-/// The head of a response, with its content unless there is none.
-type Answer = (Response<()>, Option<mpsc::Receiver<Piece>>);
+/// The head of a response, and its content.
+type Answer = (Response<()>, Pieces);
+
+/// The content of a response: what has come with its head, and the pieces that follow unless there are none.
+type Pieces = (Bytes, Option<mpsc::Receiver<Piece>>);
 
 /// A piece of a response's content, its end, or what came in between.
 type Piece = Result<Option<Frame<Bytes>>, BoxError>;
@@ -222,6 +225,8 @@ impl Drop for Exchange {
 /// The content of a response over HTTP/3.
 #[derive(Debug)]
 pub(crate) struct Http3Body {
+    /// Content that has come with the head, and was not taken yet.
+    first: Bytes,
     pieces: Option<mpsc::Receiver<Piece>>,
     is_at_end: bool,
     has_length: bool,
@@ -230,8 +235,9 @@ pub(crate) struct Http3Body {
 
 impl Http3Body {
     /// The content that follows a head with `fields`.
-    fn new(fields: &HeaderMap, pieces: Option<mpsc::Receiver<Piece>>, exchange: Exchange) -> Self {
+    fn new(fields: &HeaderMap, (first, pieces): Pieces, exchange: Exchange) -> Self {
         Self {
+            first,
             is_at_end: pieces.is_none(),
             has_length: pieces.is_none() || fields.contains_key(CONTENT_LENGTH),
             pieces,
@@ -239,10 +245,18 @@ impl Http3Body {
         }
     }
 
+    /// Takes the content that has come with the head.
+    pub(crate) fn take_arrived(&mut self) -> Option<Bytes> {
+        Some(std::mem::take(&mut self.first)).filter(|it| !it.is_empty())
+    }
+
     pub(crate) fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if let Some(first) = self.take_arrived() {
+            return Poll::Ready(Some(Ok(Frame::data(first))));
+        }
         let Some(pieces) = self.pieces.as_mut().filter(|_| !self.is_at_end) else {
             return Poll::Ready(None);
         };
@@ -258,7 +272,7 @@ impl Http3Body {
     }
 
     pub(crate) fn is_end_stream(&self) -> bool {
-        self.is_at_end
+        self.first.is_empty() && self.is_at_end
     }
 
     /// Returns whether the server has said how long it is.

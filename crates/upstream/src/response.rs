@@ -17,6 +17,10 @@ use tokio::time::{Instant, Sleep, sleep};
 /// Bytes of content whose length is known that must come in the time for which it may pause, where nothing else is said.
 const LEAST_BYTES: u64 = 1 << 10;
 
+/// Bytes of content that are looked for as soon as a head is there: content that ends within them passes in one piece with its
+/// head.
+pub(crate) const SHORT: usize = 16 << 10;
+
 /// The content of a response, as the server sends it. To drop it before its end ends the connection to the server.
 #[derive(Debug)]
 pub struct ResponseBody(Content);
@@ -32,6 +36,8 @@ enum Content {
 /// Content that is still to come.
 #[derive(Debug)]
 struct Streamed {
+    /// Content that has come with the head, and was not given yet.
+    first: Bytes,
     source: Source,
     lease: Option<Lease>,
     pace: RateCheck,
@@ -115,6 +121,33 @@ impl Source {
         }
     }
 
+    /// Takes the content that is there, or enough of it to know that it is not [short](SHORT).
+    fn take_short(&mut self) -> Bytes {
+        let mut taken = Bytes::new();
+        if self.size_hint().lower() > SHORT as u64 {
+            return taken;
+        }
+        while taken.len() <= SHORT
+            && let Some(piece) = self.take_arrived()
+        {
+            taken = match taken.is_empty() {
+                true => piece,
+                false => [taken, piece].concat().into(),
+            };
+        }
+        taken
+    }
+
+    /// Takes the next piece of content, where it is there.
+    fn take_arrived(&mut self) -> Option<Bytes> {
+        match self {
+            Self::Http1(incoming) => incoming.take_arrived(),
+            Self::Http2(body) => body.take_arrived(),
+            Self::Http3(body) => body.take_arrived(),
+            Self::Refused(_) | Self::None => None,
+        }
+    }
+
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Http1(incoming) => incoming.is_end_stream(),
@@ -146,15 +179,21 @@ impl Source {
 
 impl ResponseBody {
     pub(crate) fn new(source: impl Into<Source>, lease: Lease, pace: RateCheck) -> Self {
-        match source.into() {
-            Source::Http1(mut incoming) if incoming.is_read() => {
-                lease.release(incoming.take_connection());
-                Self(Content::Whole(incoming.take_whole()))
-            }
-            source => Self(Content::Streamed(Box::new(Streamed::new(
-                source, lease, pace,
-            )))),
+        let mut source = source.into();
+        if let Source::Http1(incoming) = &mut source
+            && incoming.is_read()
+        {
+            lease.release(incoming.take_connection());
+            return Self(Content::Whole(incoming.take_whole()));
         }
+        let first = source.take_short();
+        // Where the content has ended the place at the server is given back.
+        let mut streamed = Streamed::new(source, lease, pace);
+        if streamed.source.is_end_stream() {
+            return Self(Content::Whole(first));
+        }
+        streamed.first = first;
+        Self(Content::Streamed(Box::new(streamed)))
     }
 
     pub(crate) fn empty() -> Self {
@@ -171,16 +210,13 @@ impl ResponseBody {
         }
     }
 
-    /// Bytes in memory that it has received and not given. Over HTTP/2 and HTTP/3 they are in the connection's window and
-    /// do not count here.
+    /// Bytes in memory that it has received and not given. Over HTTP/2 and HTTP/3 those that have not come with the head are
+    /// in the connection's window, and do not count here.
     #[must_use]
     pub fn held(&self) -> usize {
         match &self.0 {
             Content::Whole(bytes) => bytes.len(),
-            Content::Streamed(streamed) => match &streamed.source {
-                Source::Http1(incoming) => incoming.held(),
-                _ => 0,
-            },
+            Content::Streamed(streamed) => streamed.held(),
         }
     }
 }
@@ -188,6 +224,7 @@ impl ResponseBody {
 impl Streamed {
     fn new(source: Source, lease: Lease, pace: RateCheck) -> Self {
         let mut body = Self {
+            first: Bytes::new(),
             source,
             lease: Some(lease),
             pace,
@@ -209,6 +246,14 @@ impl Streamed {
             Source::Http1(incoming) => incoming.is_read(),
             source => source.is_end_stream(),
         }
+    }
+
+    fn held(&self) -> usize {
+        let held = match &self.source {
+            Source::Http1(incoming) => incoming.held(),
+            _ => 0,
+        };
+        self.first.len() + held
     }
 
     /// Gives the place at the server back as soon as nothing more is to come of it.
@@ -281,6 +326,10 @@ impl Streamed {
         if let Some(failure) = self.failure.take() {
             return Poll::Ready(Some(Err(failure)));
         }
+        if !self.first.is_empty() {
+            let first = std::mem::take(&mut self.first);
+            return Poll::Ready(Some(Ok(Frame::data(first))));
+        }
         if let Source::None = self.source {
             return Poll::Ready(None);
         }
@@ -317,14 +366,17 @@ impl Streamed {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.failure.is_none() && self.source.is_end_stream()
+        self.failure.is_none() && self.first.is_empty() && self.source.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self.failure {
-            Some(_) => SizeHint::default(),
-            None => self.source.size_hint(),
-        }
+        let left = match self.failure {
+            Some(_) => None,
+            None => self.source.size_hint().exact(),
+        };
+        left.map_or_else(SizeHint::default, |left| {
+            SizeHint::with_exact(left + self.first.len() as u64)
+        })
     }
 }
 

@@ -458,6 +458,53 @@ async fn announcing() -> std::net::SocketAddr {
     address
 }
 
+/// A server of HTTP/2 whose responses do not say how long they are.
+async fn without_length() -> std::net::SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut connection = h2::server::handshake(stream).await.unwrap();
+                while let Some(Ok((_, mut respond))) = connection.accept().await {
+                    let mut sending = respond.send_response(Response::new(()), false).unwrap();
+                    sending.send_data("te".into(), false).unwrap();
+                    sending.send_data("xt".into(), false).unwrap();
+                    sending.send_data(Bytes::new(), true).unwrap();
+                }
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_short_response_that_comes_whole_passes_in_one_piece() {
+    let http1 = origin(|mut connection| {
+        while connection.head().is_some() {
+            connection.write(
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nte\r\n2\r\nxt\r\n0\r\n\r\n",
+            );
+        }
+    });
+    let mut http2 = to(http1);
+    http2.servers = vec![tcp(without_length().await, Protocol::Http2)];
+    for options in [to(http1), http2] {
+        let protocol = options.servers[0].protocol;
+        let running = proxy(options);
+        for version in VERSIONS {
+            let mut client = Client::new(running.address, version).await;
+            for _ in 0..3 {
+                let response = client.ask(Request::get("/"), "").await;
+                // A stream would have none.
+                let length = response.headers().get("content-length");
+                assert_eq!(length.unwrap(), "4", "{protocol:?} {version:?}");
+                assert_eq!(response.body(), "text");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_response_that_begins_before_its_request_has_ended_passes_and_its_connection_stays() {
     let connections = Arc::new(AtomicUsize::new(0));

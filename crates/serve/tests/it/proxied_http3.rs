@@ -16,6 +16,7 @@ use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Request};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
 use std::path::Path;
 use std::time::Duration;
@@ -346,5 +347,40 @@ async fn a_websocket_s_client_that_vanishes_is_gone_behind() {
         assert!(dropped.try_recv().is_err(), "{over:?}");
         gone.vanish(socket);
         soon(dropped.recv()).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_response_of_hundreds_of_fields_and_a_short_one_pass_whole() {
+    const FIELDS: usize = 900;
+    let app = Router::new().fallback(async |request: Asked| {
+        let frame = Ok::<_, Infallible>(Frame::data(Bytes::from_static(b"short")));
+        let content = StreamBody::new(futures_util::stream::iter([frame]));
+        let mut answer = Answer::new(Body::new(content));
+        if request.uri().path() == "/many" {
+            for n in 0..FIELDS {
+                let name = http::HeaderName::try_from(format!("x-{n}")).unwrap();
+                answer.headers_mut().insert(name, n.into());
+            }
+        }
+        answer
+    });
+    let origin = Running::tls(|options| options.site = Site::service(app));
+    let server = behind(&origin);
+    for (path, fields) in [("/", 0), ("/many", FIELDS)] {
+        let io = TokioIo::new(server.connect_tls(&[b"http/1.1"]).await);
+        let mut builder = hyper::client::conn::http1::Builder::new();
+        let begun = builder.max_headers(1_000).handshake(io).await;
+        let (mut client, connection) = begun.unwrap();
+        tokio::spawn(connection);
+        let request = Request::get(path).header("host", "localhost");
+        let request = request.body(Full::<Bytes>::default()).unwrap();
+        let response = soon(client.send_request(request)).await.unwrap();
+        assert_eq!(response.status(), 200, "{path}");
+        let passed = (0..FIELDS).filter(|n| response.headers().contains_key(format!("x-{n}")));
+        assert_eq!(passed.count(), fields);
+        // The server has not said it: its content has passed in one piece.
+        assert_eq!(response.headers()[CONTENT_LENGTH], "5", "{path}");
+        assert_eq!(soon(read(response)).await, b"short");
     }
 }

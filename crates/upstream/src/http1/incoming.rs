@@ -128,6 +128,21 @@ impl Incoming {
         self.input.split_to(length.min(self.input.len()))
     }
 
+    /// Takes the next piece of content, where it was read.
+    pub(crate) fn take_arrived(&mut self) -> Option<Bytes> {
+        if self.ahead.is_some() {
+            return None;
+        }
+        match self.next() {
+            Ok(Piece::Data(data)) => Some(data),
+            Ok(Piece::More | Piece::End) => None,
+            piece => {
+                self.ahead = Some(piece);
+                None
+            }
+        }
+    }
+
     /// Bytes in memory, for what was read and not given.
     pub(crate) fn held(&self) -> usize {
         let has_ahead = matches!(self.ahead, Some(Ok(Piece::Data(_))));
@@ -172,7 +187,7 @@ impl Incoming {
 
     pub(crate) fn size_hint(&self) -> SizeHint {
         match self.left {
-            ContentLeft::Nothing => SizeHint::with_exact(0),
+            ContentLeft::Nothing if self.is_end_stream() => SizeHint::with_exact(0),
             ContentLeft::Length(left) => SizeHint::with_exact(left),
             _ => SizeHint::new(),
         }

@@ -1,9 +1,10 @@
 //! The task of a connection over HTTP/3: what requests want to the engine, what the engine has to them.
 
 use super::link::Link;
-use super::{Failed, Message, NewRequest, Piece, Shared};
+use super::{Failed, Message, NewRequest, Piece, Pieces, Shared};
 use crate::counters::OpenConnection;
 use crate::exchange::Interim;
+use crate::response::SHORT;
 use crate::retry::{Failure, Sent};
 use altway_http3::{Code, Error, Event, Received, StreamId};
 use bytes::Bytes;
@@ -294,20 +295,22 @@ impl Driver {
     }
 
     fn on_response(&mut self, stream: StreamId, head: Response<()>, end: bool) {
-        let number = self.number(stream);
-        let Some(exchange) = number.and_then(|it| self.exchanges.get_mut(&it)) else {
+        let Some(number) = self.number(stream) else {
+            return;
+        };
+        let Some(exchange) = self.exchanges.get_mut(&number) else {
             return;
         };
         let Some(begin) = exchange.begin.take() else {
             return;
         };
-        let pieces = (!end).then(|| {
-            let (pieces, taken) = mpsc::channel(1);
-            exchange.pieces = Some(pieces);
-            taken
-        });
+        let pieces = match end {
+            true => (Bytes::new(), None),
+            false => exchange.first_pieces(&mut self.link),
+        };
         // Else nobody waits, as a message says.
         let _ = begin.answer.send(Ok((head, pieces)));
+        self.receive(number);
     }
 
     fn number(&self, stream: StreamId) -> Option<u64> {
@@ -344,6 +347,30 @@ impl Exchange {
         {
             self.is_asked = credit.try_send(()).is_ok();
         }
+    }
+
+    /// Takes the content that has come with the head, as far as it is [short](SHORT).
+    fn first_pieces(&mut self, link: &mut Link) -> Pieces {
+        let mut first = Bytes::new();
+        let (pieces, taken) = mpsc::channel(1);
+        while first.len() <= SHORT {
+            match link.receive(self.stream) {
+                Ok(Received::Data(data)) if first.is_empty() => first = data,
+                Ok(Received::Data(data)) => first = [first, data].concat().into(),
+                Ok(Received::Pending) => break,
+                Ok(Received::End) => return (first, None),
+                Ok(Received::Trailers(fields)) => {
+                    self.end = Some(Frame::trailers(fields));
+                    break;
+                }
+                Err(error) => {
+                    let _ = pieces.try_send(Err(error.into()));
+                    return (first, Some(taken));
+                }
+            }
+        }
+        self.pieces = Some(pieces);
+        (first, Some(taken))
     }
 
     /// Stops sending the request.

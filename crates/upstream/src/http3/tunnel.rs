@@ -41,10 +41,10 @@ impl Http3 {
         let (credit, wanted) = mpsc::channel(1);
         let exchange = self.begin();
         let answered = exchange.send(head, None, Some(credit))?;
-        let (head, pieces) = answer(answered).await?;
+        let (head, (received, pieces)) = answer(answered).await?;
         let stream = Http3Stream {
             pieces,
-            received: Bytes::new(),
+            received,
             wanted,
             has_sent_all: false,
             exchange,
@@ -69,7 +69,7 @@ pub(crate) struct Http3Stream {
 impl Http3Stream {
     /// The content of a response that does not agree, whose head has `fields`.
     pub(crate) fn refused(self, fields: &HeaderMap) -> Http3Body {
-        Http3Body::new(fields, self.pieces, self.exchange)
+        Http3Body::new(fields, (self.received, self.pieces), self.exchange)
     }
 
     pub(crate) fn poll_read(
