@@ -334,7 +334,7 @@ impl Exchange {
     /// A connection, and whether it has carried requests before. `is_fresh`: a new one.
     async fn connection(
         &self,
-        pool: &Pool,
+        pool: &Arc<Pool>,
         connector: &Connector,
         is_fresh: bool,
     ) -> io::Result<(Connection, bool)> {

@@ -8,6 +8,7 @@ use crate::BoxError;
 use crate::content::Outgoing;
 use crate::counters::OpenConnection;
 use crate::exchange::Interim;
+use crate::pool::SharedConnection;
 use crate::retry::Sent;
 use bytes::Bytes;
 use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
@@ -90,20 +91,6 @@ impl Http2 {
         })
     }
 
-    /// The address of its server; `None`: a Unix socket.
-    pub(crate) fn address(&self) -> Option<IpAddr> {
-        self.address
-    }
-
-    /// Returns whether it takes no more requests.
-    pub(crate) fn is_closed(&self) -> bool {
-        let ready = self
-            .handle
-            .clone()
-            .poll_ready(&mut Context::from_waker(Waker::noop()));
-        matches!(ready, Poll::Ready(Err(_)))
-    }
-
     /// Sends a request, and gives its response as it comes; `interim` hears of those before it. To drop either gives the
     /// exchange up.
     pub(crate) async fn send(
@@ -113,13 +100,13 @@ impl Http2 {
         interim: Option<&Interim>,
     ) -> Result<Response<Http2Body>, Failed> {
         let is_whole = content.is_end_stream();
+        let active = self.active.begin();
         let (mut responding, sending) = {
             let mut sender = self.sender.lock().await;
             let ready = poll_fn(|cx| sender.poll_ready(cx)).await;
             let sent = ready.and_then(|()| sender.send_request(head, is_whole));
             sent.map_err(|error| (error, Sent::Nothing))?
         };
-        let active = self.active.begin();
         if !is_whole {
             tokio::spawn(send_content(content, sending));
         }
@@ -128,6 +115,29 @@ impl Http2 {
         let (head, receiving) = response.into_parts();
         let body = Http2Body::new(&head.headers, receiving, active);
         Ok(Response::from_parts(head, body))
+    }
+}
+
+impl SharedConnection for Http2 {
+    fn address(&self) -> Option<IpAddr> {
+        self.address
+    }
+
+    fn is_closed(&self) -> bool {
+        let ready = self
+            .handle
+            .clone()
+            .poll_ready(&mut Context::from_waker(Waker::noop()));
+        matches!(ready, Poll::Ready(Err(_)))
+    }
+
+    /// As far as the server's settings are known.
+    fn has_room(&self) -> bool {
+        self.active.count() < self.handle.current_max_send_streams()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.active.count() == 0
     }
 }
 
@@ -189,7 +199,7 @@ where
     })
 }
 
-/// The exchanges of a connection that are not over.
+/// The exchanges of a connection that are not over, with those that wait for a stream.
 #[derive(Debug, Clone, Default)]
 struct Active(Arc<AtomicUsize>);
 
@@ -198,6 +208,10 @@ struct Active(Arc<AtomicUsize>);
 struct ActiveExchange(Active);
 
 impl Active {
+    fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
     fn begin(&self) -> ActiveExchange {
         self.0.fetch_add(1, Ordering::Relaxed);
         ActiveExchange(self.clone())
@@ -230,10 +244,7 @@ fn keep_alive(carrier: JoinHandle<()>, ping: Option<PingPong>, active: Option<Ac
 async fn vanished(mut ping: PingPong, active: Option<Active>) {
     loop {
         sleep(KEEP_ALIVE).await;
-        if active
-            .as_ref()
-            .is_some_and(|it| it.0.load(Ordering::Relaxed) == 0)
-        {
+        if active.as_ref().is_some_and(|it| it.count() == 0) {
             continue;
         }
         match timeout(KEEP_ALIVE_TIMEOUT, ping.ping(Ping::opaque())).await {

@@ -14,6 +14,7 @@ use crate::BoxError;
 use crate::content::Outgoing;
 use crate::counters::Counters;
 use crate::exchange::Interim;
+use crate::pool::SharedConnection;
 use crate::retry::{Failure, Sent};
 use bytes::Bytes;
 use driver::Driver;
@@ -25,7 +26,7 @@ use link::Link;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{self, UnboundedSender};
@@ -45,6 +46,10 @@ pub(crate) struct Http3 {
 #[derive(Debug, Default)]
 struct Shared {
     exchanges: AtomicU64,
+    /// Exchanges that are not over.
+    in_progress: AtomicUsize,
+    /// The server has no stream for another request.
+    is_full: AtomicBool,
     /// The server takes no more requests.
     is_going: AtomicBool,
     /// The server takes extended CONNECT.
@@ -108,16 +113,6 @@ impl Http3 {
         })
     }
 
-    /// The address of its server.
-    pub(crate) fn address(&self) -> IpAddr {
-        self.address
-    }
-
-    /// Returns whether it takes no more requests.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.driver.is_closed() || self.shared.is_going.load(Ordering::Relaxed)
-    }
-
     /// Sends a request, and gives its response as it comes. To drop either gives the exchange up.
     pub(crate) async fn send(
         &self,
@@ -139,10 +134,30 @@ impl Http3 {
     }
 
     fn begin(&self) -> Exchange {
+        self.shared.in_progress.fetch_add(1, Ordering::Relaxed);
         Exchange {
             number: self.shared.exchanges.fetch_add(1, Ordering::Relaxed),
+            shared: Arc::clone(&self.shared),
             driver: self.driver.clone(),
         }
+    }
+}
+
+impl SharedConnection for Http3 {
+    fn address(&self) -> Option<IpAddr> {
+        Some(self.address)
+    }
+
+    fn is_closed(&self) -> bool {
+        self.driver.is_closed() || self.shared.is_going.load(Ordering::Relaxed)
+    }
+
+    fn has_room(&self) -> bool {
+        !self.shared.is_full.load(Ordering::Relaxed)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.shared.in_progress.load(Ordering::Relaxed) == 0
     }
 }
 
@@ -177,6 +192,7 @@ async fn send_content(
 #[derive(Debug)]
 struct Exchange {
     number: u64,
+    shared: Arc<Shared>,
     driver: UnboundedSender<Message>,
 }
 
@@ -217,6 +233,7 @@ async fn answer(answered: Answered) -> Result<Answer, Failed> {
 
 impl Drop for Exchange {
     fn drop(&mut self) {
+        self.shared.in_progress.fetch_sub(1, Ordering::Relaxed);
         // Else the connection has ended.
         let _ = self.driver.send(Message::Gone(self.number));
     }

@@ -1,11 +1,16 @@
 //! The connections of one worker to one server, and the bound on its requests there.
 
+mod shared;
+
+pub(crate) use shared::SharedConnection;
+
 use crate::connect::{Connector, in_time};
 use crate::counters::Counters;
 use crate::http1::Http1;
 use crate::http2::Http2;
 use crate::http3::Http3;
 use crate::resolve::Names;
+use shared::SharedConnections;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -29,10 +34,8 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 pub(crate) struct Pool {
     /// The latest last. At most as many as requests at a time.
     idle: Mutex<Vec<Idle>>,
-    /// The one connection over HTTP/2, which all requests share.
-    shared: tokio::sync::Mutex<Option<Multiplexed>>,
-    /// The one over HTTP/3.
-    http3: tokio::sync::Mutex<Option<Http3>>,
+    http2: SharedConnections<Http2>,
+    http3: SharedConnections<Http3>,
     is_swept: AtomicBool,
     /// Each connection carries one request, as its header of the PROXY protocol speaks for one client.
     is_of_one_client: bool,
@@ -48,12 +51,6 @@ pub(crate) struct Pool {
 struct Idle {
     connection: Http1,
     since: Instant,
-}
-
-#[derive(Debug)]
-struct Multiplexed {
-    sender: Http2,
-    is_used: bool,
 }
 
 /// A connection for one request.
@@ -75,8 +72,8 @@ impl Pool {
     ) -> Self {
         Self {
             idle: Mutex::default(),
-            shared: tokio::sync::Mutex::default(),
-            http3: tokio::sync::Mutex::default(),
+            http2: SharedConnections::default(),
+            http3: SharedConnections::default(),
             is_swept: AtomicBool::new(false),
             is_of_one_client,
             permits: Semaphore::new(most),
@@ -130,6 +127,11 @@ impl Pool {
         }
         let since = Instant::now();
         self.lock().push(Idle { connection, since });
+        self.begin_sweeping();
+    }
+
+    /// Begins to look after connections that nobody uses, unless that is done already.
+    fn begin_sweeping(self: &Arc<Self>) {
         if !self.is_swept.swap(true, Ordering::Relaxed) {
             match tokio::runtime::Handle::try_current() {
                 Ok(runtime) => drop(runtime.spawn(sweep(Swept(Arc::downgrade(self))))),
@@ -138,67 +140,46 @@ impl Pool {
         }
     }
 
-    /// The connection over HTTP/2, opened where there is none, or where the server has left its address: then the requests
-    /// that it has end there. Whether it has carried requests before. Whoever waits for another request to open it waits
-    /// no longer than for a connection of its own.
-    pub(crate) async fn multiplexed(&self, connector: &Connector) -> io::Result<(Http2, bool)> {
-        in_time(connector.timeout, self.shared_http2(connector)).await
-    }
-
-    async fn shared_http2(&self, connector: &Connector) -> io::Result<(Http2, bool)> {
-        let mut shared = self.shared.lock().await;
-        if let Some(known) = &mut *shared
-            && !known.sender.is_closed()
-            && !connector.names.has_left(|| known.sender.address())
-        {
-            let is_used = std::mem::replace(&mut known.is_used, true);
-            return Ok((known.sender.clone(), is_used));
-        }
-        *shared = None;
-        let sender = connector.http2(None, &self.counters).await?;
-        *shared = Some(Multiplexed {
-            sender: sender.clone(),
-            is_used: true,
-        });
-        Ok((sender, false))
+    /// A connection over HTTP/2, and whether it has carried requests before.
+    pub(crate) async fn multiplexed(
+        self: &Arc<Self>,
+        connector: &Connector,
+    ) -> io::Result<(Http2, bool)> {
+        let open = connector.http2(None, &self.counters);
+        self.shared(&self.http2, connector, open).await
     }
 
     /// The same over HTTP/3; `pause`: the longest of a response.
     pub(crate) async fn http3(
-        &self,
+        self: &Arc<Self>,
         connector: &Connector,
         pause: Duration,
     ) -> io::Result<(Http3, bool)> {
-        in_time(connector.timeout, self.shared_http3(connector, pause)).await
+        // Boxed: it is long, and the future of every request would have room for it.
+        let open = async { Box::pin(connector.http3(pause, &self.counters)).await };
+        self.shared(&self.http3, connector, open).await
     }
 
-    async fn shared_http3(
-        &self,
+    /// One of `connections`. Whoever waits for another request to open one waits no longer than for a connection of its own;
+    /// where a server takes no further one, requests wait for those that it has.
+    async fn shared<C: SharedConnection>(
+        self: &Arc<Self>,
+        connections: &SharedConnections<C>,
         connector: &Connector,
-        pause: Duration,
-    ) -> io::Result<(Http3, bool)> {
-        let mut shared = self.http3.lock().await;
-        if let Some(known) = &*shared
-            && !known.is_closed()
-            && !connector.names.has_left(|| Some(known.address()))
-        {
-            return Ok((known.clone(), true));
+        open: impl Future<Output = io::Result<C>>,
+    ) -> io::Result<(C, bool)> {
+        let found = in_time(connector.timeout, connections.find(&connector.names, open)).await;
+        if connections.len() > 1 {
+            self.begin_sweeping();
         }
-        *shared = None;
-        // Boxed: it is long, and the future of every request would have room for it.
-        let connection = Box::pin(connector.http3(pause, &self.counters)).await?;
-        *shared = Some(connection.clone());
-        Ok((connection, false))
+        found.or_else(|error| Ok((connections.any().ok_or(error)?, true)))
     }
 
     /// Lets go of connections over HTTP/2 and HTTP/3 to an address that `names` have left: they end with the requests that they have,
     /// at once where there are none. Those of HTTP/1.1 don't wait for long as it is.
     pub(crate) async fn leave(&self, names: &Names) {
-        let mut shared = self.shared.lock().await;
-        shared.take_if(|it| names.has_left(|| it.sender.address()));
-        drop(shared);
-        let mut http3 = self.http3.lock().await;
-        http3.take_if(|it| names.has_left(|| Some(it.address())));
+        self.http2.leave_opened(names).await;
+        self.http3.leave_opened(names).await;
     }
 
     /// Connections that wait for a request.
@@ -211,16 +192,20 @@ impl Pool {
     }
 }
 
-/// Closes connections that nobody has used for long, or that their servers have closed, until none is left.
+/// Closes connections that nobody has used for long, or that their servers have closed, until none is left but one that
+/// requests share.
 async fn sweep(swept: Swept) {
     loop {
         tokio::time::sleep(SWEEP_INTERVAL).await;
         let Some(pool) = swept.0.upgrade() else {
             return;
         };
+        pool.http2.sweep();
+        pool.http3.sweep();
+        let is_single = pool.http2.len().max(pool.http3.len()) <= 1;
         let mut idle = pool.lock();
         idle.retain(|it| it.since.elapsed() < it.connection.kept && it.connection.is_quiet());
-        if idle.is_empty() {
+        if idle.is_empty() && is_single {
             return;
         }
     }
@@ -370,7 +355,7 @@ mod tests {
         let sent = connection.send(request, content.attempt(None), None);
         let running = async { sent.await.map_err(|(error, _)| error) };
         pool.leave(&connector.names).await;
-        assert!(pool.shared.lock().await.is_some(), "its address is known");
+        assert_eq!(pool.http2.len(), 1, "its address is known");
         connector.names.keep(&[address]);
         pool.leave(&connector.names).await;
         let mut content = running.await.unwrap().into_body();

@@ -7,6 +7,7 @@
 mod common;
 mod faults;
 mod messages;
+mod multiplexed;
 mod places;
 mod retries;
 mod streams;

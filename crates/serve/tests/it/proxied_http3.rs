@@ -384,3 +384,40 @@ async fn a_response_of_hundreds_of_fields_and_a_short_one_pass_whole() {
         assert_eq!(soon(read(response)).await, b"short");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_that_are_not_answered_keep_no_others_waiting() {
+    /// Requests that a server takes at a time over a connection.
+    const STREAMS: usize = 100;
+    let (begin, mut began) = tokio::sync::mpsc::unbounded_channel();
+    let app = Router::new().fallback(async move || {
+        begin.send(()).unwrap();
+        std::future::pending::<()>().await;
+    });
+    let origin = Running::tls(|options| options.site = Site::service(app));
+    let server = Running::tls(|options| {
+        options.site = site(&keys(&origin, &origin.site.authority()));
+        options.threads = std::num::NonZeroUsize::MIN;
+    });
+    let connect = async || h2::<Full<Bytes>>(server.connect_tls(&[b"h2"]).await).await;
+    let ask = |client: &mut hyper::client::conn::http2::SendRequest<_>| {
+        let request = Request::get("https://localhost/").body(Full::default());
+        tokio::spawn(client.send_request(request.unwrap()))
+    };
+    let mut clients = [connect().await, connect().await];
+    let mut waiting: Vec<_> = (0..STREAMS).map(|n| ask(&mut clients[n % 2])).collect();
+    for _ in 0..STREAMS {
+        soon(began.recv()).await.unwrap();
+    }
+    // One that comes as the last stream is taken waits for one. Those after it do not.
+    let mut others = Vec::new();
+    let asking = async {
+        while began.try_recv().is_err() {
+            let mut client = connect().await;
+            waiting.push(ask(&mut client));
+            others.push(client);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    soon(asking).await;
+}

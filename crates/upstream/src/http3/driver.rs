@@ -156,6 +156,7 @@ impl Driver {
 
     /// Sends requests while the server has streams for them.
     fn begin(&mut self) {
+        self.shared.is_full.store(false, Ordering::Relaxed);
         while let Some((number, mut begin)) = self.waiting.pop_front() {
             let failed: Failed = match self.link.request(&begin.head, begin.credit.is_none()) {
                 Ok(stream) => {
@@ -177,6 +178,7 @@ impl Driver {
                 }
                 Err(Error::StreamsExhausted) => {
                     self.waiting.push_front((number, begin));
+                    self.shared.is_full.store(true, Ordering::Relaxed);
                     return;
                 }
                 Err(Error::GoingAway) => (Failure::Unprocessed, Sent::Nothing),

@@ -1,6 +1,7 @@
 //! Extended CONNECT (RFC 9220): a stream of HTTP/3 as a byte stream.
 
 use super::{Exchange, Failed, Http3, Http3Body, Message, Piece, answer};
+use crate::pool::SharedConnection as _;
 use bytes::{Buf as _, Bytes};
 use http::{HeaderMap, Request, Response};
 use http_body::Frame;

@@ -1,0 +1,82 @@
+//! Servers of HTTP/2 that take few requests at a time over a connection.
+
+use crate::common::{Client, TIME_LIMIT, proxy_with, tcp};
+use altway_proxy::Settings;
+use altway_upstream::Protocol;
+use http::{Request, Response, Version};
+use http_body_util::BodyExt as _;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
+
+/// Requests that the server takes at a time over a connection.
+const STREAMS: u32 = 2;
+
+/// A server that begins a response to `/wait` at once, and ends it with a permit of `ends`.
+async fn server(ends: Arc<Semaphore>) -> SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve(stream, Arc::clone(&ends)));
+        }
+    });
+    address
+}
+
+async fn serve(stream: tokio::net::TcpStream, ends: Arc<Semaphore>) {
+    let mut builder = h2::server::Builder::new();
+    let builder = builder.max_concurrent_streams(STREAMS);
+    let mut connection = builder.handshake::<_, bytes::Bytes>(stream).await.unwrap();
+    while let Some(Ok((request, mut respond))) = connection.accept().await {
+        let ends = Arc::clone(&ends);
+        tokio::spawn(async move {
+            let mut sending = respond.send_response(Response::new(()), false).unwrap();
+            if request.uri().path() == "/wait" {
+                ends.acquire().await.unwrap().forget();
+            }
+            sending.send_data("done".into(), true).unwrap();
+        });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn responses_without_end_keep_no_other_request_waiting() {
+    const LONG: usize = 7;
+    let ends = Arc::new(Semaphore::new(0));
+    let server = tcp(server(Arc::clone(&ends)).await, Protocol::Http2);
+    let options = altway_upstream::Options::new(vec![server]);
+    let settings = Settings::default();
+    let statistics = Arc::clone(&settings.statistics);
+    let running = proxy_with(options, settings);
+    let mut client = Client::new(running.address, Version::HTTP_2).await;
+    let mut short = Client::new(running.address, Version::HTTP_2).await;
+    let mut long = Vec::new();
+    for _ in 0..LONG {
+        let begun = client.send(Request::get("/wait"), "");
+        let begun = tokio::time::timeout(TIME_LIMIT, begun).await;
+        long.push(begun.expect("a stream is there").unwrap());
+        let answer = tokio::time::timeout(TIME_LIMIT, short.ask(Request::get("/"), ""));
+        let answer = answer.await.expect("it waits for no other");
+        assert_eq!(
+            (answer.status().as_u16(), answer.body().as_str()),
+            (200, "done")
+        );
+    }
+    let open = || statistics.upstreams()[0].1.open_connections;
+    let (least, most) = (LONG as u64 / u64::from(STREAMS) + 1, LONG as u64);
+    assert!((least..most).contains(&open()), "{} connections", open());
+    ends.add_permits(LONG);
+    for response in long {
+        let content = response.into_body().collect().await.unwrap();
+        assert_eq!(content.to_bytes(), "done");
+    }
+    // Those that nobody needs any more are closed.
+    let give_up = Instant::now() + TIME_LIMIT;
+    while open() > 1 {
+        assert!(Instant::now() < give_up, "{} connections", open());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(short.ask(Request::get("/"), "").await.body(), "done");
+}

@@ -1,0 +1,101 @@
+//! Connections that requests share, over HTTP/2 and HTTP/3: the next one is opened while those before it have no room.
+
+use crate::resolve::Names;
+use std::io;
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A connection that requests share, of which clones are handles.
+pub(crate) trait SharedConnection: Clone {
+    /// The address of its server; `None`: a Unix socket.
+    fn address(&self) -> Option<IpAddr>;
+
+    /// Returns whether it takes no more requests.
+    fn is_closed(&self) -> bool;
+
+    /// Returns whether another request need not wait for one of those that it has.
+    fn has_room(&self) -> bool;
+
+    /// Returns whether it has no request.
+    fn is_idle(&self) -> bool;
+}
+
+/// The connections to one server. There are no more than requests, and one.
+#[derive(Debug)]
+pub(super) struct SharedConnections<C> {
+    /// The first have the most requests.
+    open: Mutex<Vec<C>>,
+    /// Held by whoever opens another one.
+    opening: tokio::sync::Mutex<()>,
+}
+
+impl<C> Default for SharedConnections<C> {
+    fn default() -> Self {
+        Self {
+            open: Mutex::default(),
+            opening: tokio::sync::Mutex::default(),
+        }
+    }
+}
+
+impl<C: SharedConnection> SharedConnections<C> {
+    /// A connection that has room, and whether it has carried requests before. It is opened by `open` where there is none; whoever
+    /// waits for another request to do that may find that one's.
+    pub(super) async fn find(
+        &self,
+        names: &Names,
+        open: impl Future<Output = io::Result<C>>,
+    ) -> io::Result<(C, bool)> {
+        if let Some(known) = self.with_room(names) {
+            return Ok((known, true));
+        }
+        let _opening = self.opening.lock().await;
+        if let Some(known) = self.with_room(names) {
+            return Ok((known, true));
+        }
+        let opened = open.await?;
+        self.lock().push(opened.clone());
+        Ok((opened, false))
+    }
+
+    fn with_room(&self, names: &Names) -> Option<C> {
+        self.leave(names);
+        let open = self.lock();
+        // A server that has no streams at all may have some later.
+        let known = open.iter().find(|it| it.has_room() || it.is_idle());
+        known.cloned()
+    }
+
+    /// Any connection that takes requests, though they may have to wait.
+    pub(super) fn any(&self) -> Option<C> {
+        let open = self.lock();
+        open.iter().find(|it| !it.is_closed()).cloned()
+    }
+
+    /// Lets go of connections that take no more requests, and of those to an address that `names` have left.
+    fn leave(&self, names: &Names) {
+        self.lock()
+            .retain(|it| !it.is_closed() && !names.has_left(|| it.address()));
+    }
+
+    /// The same, also of one that is being opened.
+    pub(super) async fn leave_opened(&self, names: &Names) {
+        let _opening = self.opening.lock().await;
+        self.leave(names);
+    }
+
+    /// Lets go of connections that have no request, but for the first.
+    pub(super) fn sweep(&self) {
+        let mut index = 0..;
+        self.lock()
+            .retain(|it| index.next() == Some(0) || !it.is_idle());
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<C>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
