@@ -36,6 +36,33 @@ const OF_THE_CLIENT: [&str; 13] = [
 /// them send those elsewhere (CVE-2016-5385).
 const PROXY: &str = "proxy";
 
+/// The fields of a message give its content several lengths, or what is none.
+#[derive(Debug)]
+pub(crate) struct BadLength;
+
+/// The length that a message's fields give its content; `None`: they give none. Several lines of the same length become one.
+///
+/// # Errors
+/// [`BadLength`].
+pub(crate) fn content_length(fields: &mut HeaderMap) -> Result<Option<u64>, BadLength> {
+    let mut values = fields.get_all(header::CONTENT_LENGTH).iter();
+    let Some(first) = values.next() else {
+        return Ok(None);
+    };
+    let mut is_repeated = false;
+    for value in values {
+        is_repeated = true;
+        if value != first {
+            return Err(BadLength);
+        }
+    }
+    let length = altway_message::content_length(first.as_bytes()).map_err(|_| BadLength)?;
+    if is_repeated {
+        fields.insert(header::CONTENT_LENGTH, length.into());
+    }
+    Ok(Some(length))
+}
+
 /// The longest value of a field of forwarding to which a member is added, in bytes; of a longer one the oldest members go.
 const MAX_FORWARDED: usize = 2_048;
 

@@ -255,6 +255,72 @@ async fn a_response_of_hundreds_of_fields_passes() {
 }
 
 #[tokio::test]
+async fn lengths_that_a_server_repeats_or_makes_up_do_not_pass_with_heads_alone() {
+    let address = origin(|mut connection| {
+        while let Some(head) = connection.head() {
+            let fields = lengths(&head[0]);
+            let lines = fields
+                .map(|it| format!("Content-Length: {it}\r\n"))
+                .concat();
+            connection.write(&format!("HTTP/1.1 200 OK\r\n{lines}\r\n"));
+        }
+    });
+    let mut http2 = to(address);
+    http2.servers = vec![tcp(repeating().await, Protocol::Http2)];
+    for options in [to(address), http2] {
+        let protocol = options.servers[0].protocol;
+        let running = proxy(options);
+        for version in VERSIONS {
+            let mut client = Client::new(running.address, version).await;
+            for (path, passed) in [("/same", Some("5")), ("/different", None)] {
+                let response = client.ask(Request::head(path), "").await;
+                let status = response.status().as_u16();
+                if protocol == Protocol::Http2 && passed.is_none() {
+                    // By RFC 9113 section 8.1.1 it is malformed.
+                    assert_eq!(status, 502);
+                    continue;
+                }
+                assert_eq!(status, 200, "{protocol:?} {version:?} {path}");
+                let values = response.headers().get_all("content-length");
+                let values: Vec<_> = values.iter().collect();
+                let expected: Vec<_> = passed.into_iter().collect();
+                assert_eq!(values, expected, "{protocol:?} {version:?} {path}");
+            }
+        }
+    }
+}
+
+/// The lengths in a head whose request has such a target.
+fn lengths(target: &str) -> [&'static str; 2] {
+    match target.contains("/same") {
+        true => ["5", "5"],
+        false => ["5", "6"],
+    }
+}
+
+/// A server of HTTP/2 that says each length twice.
+async fn repeating() -> std::net::SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut connection = h2::server::handshake(stream).await.unwrap();
+                while let Some(Ok((request, mut respond))) = connection.accept().await {
+                    let mut response = http::Response::new(());
+                    for length in lengths(request.uri().path()) {
+                        let length = length.parse().unwrap();
+                        response.headers_mut().append("content-length", length);
+                    }
+                    respond.send_response(response, true).unwrap();
+                }
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test]
 async fn an_upgrade_that_is_required_is_said_to_clients_of_http1_and_no_other_is() {
     let address = origin(|mut connection| {
         while let Some(head) = connection.head() {

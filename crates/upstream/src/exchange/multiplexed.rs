@@ -35,7 +35,10 @@ impl Exchange {
             }),
             Ok(Err((error, sent))) => Err(failed(failure_over_http2(&error), sent)),
             Ok(Ok(response)) => {
-                let (head, content) = response.into_parts();
+                let (mut head, content) = response.into_parts();
+                if heads::content_length(&mut head.headers).is_err() {
+                    return Err(failed(Failure::Malformed, Sent::Some));
+                }
                 let body = ResponseBody::new(content, lease, self.pace());
                 Ok((passed_on(head, body), None))
             }

@@ -280,7 +280,8 @@ impl ResponseHead {
         Ok(Some((head, len)))
     }
 
-    /// The extent of the content that follows; `is_head`: the request's method is HEAD. Several lines of the same length become one.
+    /// The extent of the content that follows; `is_head`: the request's method is HEAD. Several lines of the same length become one;
+    /// where no content follows, what is no length is left out.
     ///
     /// # Errors
     /// [`BadHead`]: the head says two things, or what cannot be understood. It may be another server's reading by
@@ -290,10 +291,17 @@ impl ResponseHead {
         let has_none = status.is_informational()
             || [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status)
             || is_head;
+        let length = match self.hop.has_length {
+            true => heads::content_length(&mut self.fields),
+            false => Ok(None),
+        };
         if has_none {
+            if length.is_err() {
+                self.fields.remove(CONTENT_LENGTH);
+            }
             return Ok(Extent::Length(0));
         }
-        let length = self.content_length()?;
+        let length = length.map_err(|_| BadHead)?;
         match (self.hop.coding, length) {
             (Coding::None, Some(length)) => Ok(Extent::Length(length)),
             (Coding::None, None) => Ok(Extent::ToTheEnd),
@@ -301,28 +309,6 @@ impl ResponseHead {
             (Coding::Chunked, None) if self.version == Version::HTTP_11 => Ok(Extent::Chunked),
             _ => Err(BadHead),
         }
-    }
-
-    fn content_length(&mut self) -> Result<Option<u64>, BadHead> {
-        if !self.hop.has_length {
-            return Ok(None);
-        }
-        let mut values = self.fields.get_all(CONTENT_LENGTH).iter();
-        let Some(first) = values.next() else {
-            return Ok(None);
-        };
-        let mut is_repeated = false;
-        for value in values {
-            is_repeated = true;
-            if value != first {
-                return Err(BadHead);
-            }
-        }
-        let length = altway_message::content_length(first.as_bytes()).map_err(|_| BadHead)?;
-        if is_repeated {
-            self.fields.insert(CONTENT_LENGTH, length.into());
-        }
-        Ok(Some(length))
     }
 
     /// Time for which the connection may wait for another request; `None`: the server does not keep it (RFC 9112 section 9.3).

@@ -206,9 +206,24 @@ fn the_extent_of_content_has_one_reading() {
 #[test]
 fn a_length_that_is_said_twice_is_passed_once() {
     let text = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\n";
-    let mut head = parse(text).unwrap().unwrap().0;
-    head.extent(false).unwrap();
-    assert_eq!(head.fields.get_all(CONTENT_LENGTH).iter().count(), 1);
+    for is_head in [false, true] {
+        let mut head = parse(text).unwrap().unwrap().0;
+        head.extent(is_head).unwrap();
+        assert_eq!(head.fields.get_all(CONTENT_LENGTH).iter().count(), 1);
+    }
+}
+
+#[test]
+fn what_is_no_length_does_not_pass_with_a_head_without_content() {
+    for lines in [
+        "Content-Length: -1",
+        "Content-Length: 5\r\nContent-Length: 6",
+    ] {
+        let text = format!("HTTP/1.1 200 OK\r\n{lines}\r\n\r\n");
+        let mut head = parse(&text).unwrap().unwrap().0;
+        assert_eq!(head.extent(true), Ok(Extent::Length(0)));
+        assert!(!head.fields.contains_key(CONTENT_LENGTH), "{lines}");
+    }
 }
 
 #[test]
