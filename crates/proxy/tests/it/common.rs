@@ -134,6 +134,13 @@ impl Connection {
         bytes
     }
 
+    /// The next bytes; `None` at the end.
+    pub(crate) fn try_read<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let mut bytes = [0; N];
+        self.reader.read_exact(&mut bytes).ok()?;
+        Some(bytes)
+    }
+
     pub(crate) fn write(&mut self, text: &str) {
         // The proxy may have gone.
         let _ = self.reader.get_mut().write_all(text.as_bytes());

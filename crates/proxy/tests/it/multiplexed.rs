@@ -1,10 +1,11 @@
 //! Servers of HTTP/2 that take few requests at a time over a connection.
 
-use crate::common::{Client, TIME_LIMIT, proxy_with, tcp};
+use crate::common::{Client, Connection, TIME_LIMIT, origin, proxy, proxy_with, tcp};
 use altway_proxy::Settings;
 use altway_upstream::Protocol;
 use http::{Request, Response, Version};
 use http_body_util::BodyExt as _;
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -79,4 +80,42 @@ async fn responses_without_end_keep_no_other_request_waiting() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(short.ask(Request::get("/"), "").await.body(), "done");
+}
+
+/// Answers the first request of a connection over HTTP/2, and then leaves it no streams.
+fn answer_one(mut connection: Connection) {
+    const NO_STREAMS: &[u8] = &[0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0];
+    let mut is_told = false;
+    connection.read(24);
+    let send = |connection: &mut Connection, frame: &[u8]| {
+        // The proxy may have gone.
+        let _ = connection.reader.get_mut().write_all(frame);
+    };
+    send(&mut connection, &[0, 0, 0, 4, 0, 0, 0, 0, 0]);
+    while let Some([_, high, low, kind, flags, stream @ ..]) = connection.try_read::<9>() {
+        connection.read(usize::from(u16::from_be_bytes([high, low])));
+        let [a, b, c, d] = stream;
+        match (kind, flags) {
+            (4, 0) => send(&mut connection, &[0, 0, 0, 4, 1, 0, 0, 0, 0]),
+            (1, _) if !is_told => {
+                is_told = true;
+                send(&mut connection, NO_STREAMS);
+                // 200, with the end of the stream.
+                send(&mut connection, &[0, 0, 1, 1, 5, a, b, c, d, 0x88]);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_is_left_no_streams_is_used_no_more() {
+    let server = tcp(origin(answer_one), Protocol::Http2);
+    let running = proxy(altway_upstream::Options::new(vec![server]));
+    let mut client = Client::new(running.address, Version::HTTP_2).await;
+    for _ in 0..3 {
+        let answer = tokio::time::timeout(TIME_LIMIT, client.ask(Request::get("/"), ""));
+        let answer = answer.await.expect("another connection is there");
+        assert_eq!(answer.status(), 200);
+    }
 }

@@ -60,10 +60,10 @@ impl<C: SharedConnection> SharedConnections<C> {
 
     fn with_room(&self, names: &Names) -> Option<C> {
         self.leave(names);
-        let open = self.lock();
-        // A server that has no streams at all may have some later.
-        let known = open.iter().find(|it| it.has_room() || it.is_idle());
-        known.cloned()
+        let mut open = self.lock();
+        // A server may say that it takes no more over one by leaving it no streams.
+        open.retain(|it| it.has_room() || !it.is_idle());
+        open.iter().find(|it| it.has_room()).cloned()
     }
 
     /// Any connection that takes requests, though they may have to wait.
