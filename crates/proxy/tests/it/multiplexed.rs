@@ -93,7 +93,7 @@ fn answer_one(mut connection: Connection) {
     };
     send(&mut connection, &[0, 0, 0, 4, 0, 0, 0, 0, 0]);
     while let Some([_, high, low, kind, flags, stream @ ..]) = connection.try_read::<9>() {
-        connection.read(usize::from(u16::from_be_bytes([high, low])));
+        let payload = connection.read(usize::from(u16::from_be_bytes([high, low])));
         let [a, b, c, d] = stream;
         match (kind, flags) {
             (4, 0) => send(&mut connection, &[0, 0, 0, 4, 1, 0, 0, 0, 0]),
@@ -102,6 +102,10 @@ fn answer_one(mut connection: Connection) {
                 send(&mut connection, NO_STREAMS);
                 // 200, with the end of the stream.
                 send(&mut connection, &[0, 0, 1, 1, 5, a, b, c, d, 0x88]);
+            }
+            (6, 0) => {
+                let answer = [&[0, 0, 8, 6, 1, 0, 0, 0, 0], &payload[..]].concat();
+                send(&mut connection, &answer);
             }
             _ => {}
         }
