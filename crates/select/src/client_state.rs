@@ -66,6 +66,8 @@ pub(crate) struct ClientState {
     /// TCP carried so much at least in this visit, or shortly before it.
     recent_floor: u8,
     rates: [u8; 2],
+    /// The rate over TCP is such a bound, and no measured one.
+    is_bound: bool,
     /// The rate, and the residuals, were measured under congestion control that goes by the rate.
     by_rate: [bool; 2],
     /// ln of bit/s.
@@ -197,6 +199,7 @@ impl ClientState {
         self.rates[transport as usize] = 0;
         if transport == Transport::Tcp {
             self.recent_floor = 0;
+            self.is_bound = false;
         }
         self.set_residuals(transport, Residuals::default());
     }
@@ -234,6 +237,9 @@ impl ClientState {
     /// Adds a rate over `transport`. One over QUIC that TCP has exceeded by far in the same visit makes that known as the rate
     /// over TCP: pages are mostly too short to show more than a lower bound of it, and where UDP is throttled the rate over
     /// QUIC would be taken for the path's.
+    ///
+    /// A path whose rate has fallen meanwhile looks the same. The visits over TCP that follow tell the two apart: the first rate
+    /// that is measured there replaces the bound.
     pub(crate) fn add_rate(&mut self, transport: Transport, rate: Rate) {
         match (transport, rate) {
             (_, Rate::AtLeast(rate)) => {
@@ -244,11 +250,18 @@ impl ClientState {
                 }
             }
             (_, Rate::Known(rate)) if rate < 1.0 => {}
-            (Transport::Tcp, Rate::Known(rate)) => self.add_known_rate(transport, rate),
+            (Transport::Tcp, Rate::Known(rate)) => {
+                if std::mem::take(&mut self.is_bound) {
+                    self.rates[transport as usize] = 0;
+                }
+                self.recent_floor = self.recent_floor.min(to_floor(rate));
+                self.add_known_rate(transport, rate);
+            }
             (Transport::Quic, Rate::Known(rate)) => {
                 self.add_known_rate(transport, rate);
                 let over_tcp = from_floor(self.recent_floor);
                 if over_tcp > THROTTLED * rate {
+                    self.is_bound |= self.rates[Transport::Tcp as usize] == 0;
                     self.add_known_rate(Transport::Tcp, over_tcp);
                 }
             }
@@ -365,9 +378,12 @@ impl ClientState {
         self.flags = self.flags & !(CHANGES | LEVEL) | changes << 2 | level << 4;
     }
 
-    /// HTTP/3 may be offered after HTTP/2 was decided on: not twice in a week, and after a day that doubles
-    /// with each time that it was taken back.
-    pub(crate) fn may_offer_again(&self, now: UnixTime) -> bool {
+    /// HTTP/3 may be offered after HTTP/2 was decided on: in a week without a change, after a day that doubles with each
+    /// time that it was taken back. Where its lead `is_sure` it is worth a second move at once, but only once a week.
+    pub(crate) fn may_offer_again(&self, now: UnixTime, is_sure: bool) -> bool {
+        if is_sure && self.changes() < 2 {
+            return true;
+        }
         if self.level() == 0 {
             return self.changes() == 0;
         }

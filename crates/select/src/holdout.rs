@@ -15,16 +15,29 @@ const SHARES: (f64, f64) = (0.002, 0.05);
 /// Difference of the protocols above which no client is held.
 pub(crate) const MOST_HARM: f64 = 0.10;
 
-/// Share of clients that are held, by the visits of the week before; the largest where they aren't known.
-pub(crate) fn share(visits: Option<u64>) -> f64 {
+/// Difference that costs a held client nothing that counts: that of the model's hysteresis, within which clients stay as they are.
+const HARMLESS: f64 = 0.01;
+
+/// Share of the clients with a predicted `difference` that are held, by the visits of the week before; the largest where
+/// these aren't known.
+///
+/// The fewer are held of a kind, the more a page of them weighs in an estimate: with shares `e` the variance grows as Σ 1/e, and what
+/// the held lose as Σ e·|difference|. Of all shares that lose as much, those in proportion to 1/√|difference| have the least variance.
+pub(crate) fn share(visits: Option<u64>, difference: f64) -> f64 {
     let most = |visits: u64| (NEEDED / (visits as f64).max(1.0)).clamp(SHARES.0, SHARES.1);
-    visits.map_or(SHARES.1, most)
+    let cost = difference.abs();
+    visits.map_or(SHARES.1, most) * (HARMLESS / (HARMLESS + cost)).sqrt()
 }
 
 /// The coin's word for `client` in `week`: `None` if the client isn't held, else whether it gets HTTP/3.
 pub(crate) fn coin(secret: &Secret, client: &Client, week: u64, share: f64) -> Option<bool> {
     let drawn = uniform(secret, Domain::HoldOut, client, week);
-    (drawn < share).then_some(drawn < share / 2.0)
+    (drawn < share).then(|| assigned(secret, client, week))
+}
+
+/// The protocol of `client` in `week` if it is held, HTTP/3 or not: the same one with whatever share it is.
+pub(crate) fn assigned(secret: &Secret, client: &Client, week: u64) -> bool {
+    uniform(secret, Domain::Assignment, client, week) < 0.5
 }
 
 /// One of fifty weeks, in which a client is offered HTTP/3 although it never came.
@@ -59,10 +72,29 @@ mod tests {
 
     #[test]
     fn the_share_follows_the_visits_of_a_week() {
-        assert_eq!(share(None), 0.05);
-        assert_eq!(share(Some(0)), 0.05);
-        assert_eq!(share(Some(700_000)), 6_950.0 / 700_000.0);
-        assert_eq!(share(Some(u64::MAX)), 0.002);
+        assert_eq!(share(None, 0.0), 0.05);
+        assert_eq!(share(Some(0), 0.0), 0.05);
+        assert_eq!(share(Some(700_000), 0.0), 6_950.0 / 700_000.0);
+        assert_eq!(share(Some(u64::MAX), 0.0), 0.002);
+    }
+
+    #[test]
+    fn fewer_are_held_where_it_costs_them_more() {
+        assert_eq!(share(None, -0.03), 0.025);
+        assert_eq!(share(None, 0.03), 0.025);
+        assert!(share(None, MOST_HARM) < 0.016);
+        assert_eq!(share(Some(700_000), 0.15), 6_950.0 / 700_000.0 / 4.0);
+    }
+
+    #[test]
+    fn who_is_held_of_a_larger_share_keeps_the_protocol_that_it_has_of_a_smaller() {
+        let secret = Secret::new([2; 16]);
+        for number in 0..5_000 {
+            let of = |share| coin(&secret, &client(number), 7, share);
+            if let Some(http3) = of(0.01) {
+                assert_eq!(of(0.05), Some(http3));
+            }
+        }
     }
 
     #[test]

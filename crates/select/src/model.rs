@@ -21,7 +21,7 @@ mod threshold;
 pub use fixed::Fixed;
 pub use kind::{ModelKind, ParseModelError};
 pub use learned::SurfaceModel;
-pub(crate) use learned::{path, path_properties};
+pub(crate) use learned::{LIMITING_LOSS, path, path_properties};
 pub use study::Study;
 pub use threshold::Threshold;
 

@@ -48,6 +48,7 @@ pub(crate) enum Domain {
     UdpRetry = 5,
     Snapshot = 6,
     Identity = 7,
+    Assignment = 8,
 }
 
 #[cfg(test)]

@@ -381,18 +381,18 @@ impl Selector {
             return wanted;
         }
         let known = subject.known.unwrap_or_default();
-        let free = subject.before != Some(false) || known.may_offer_again(now);
+        let difference = judgement.prediction.map(|it| it.difference);
+        let is_sure = difference.is_some_and(|it| it < -holdout::MOST_HARM);
+        let free = subject.before != Some(false) || known.may_offer_again(now, is_sure);
         if wanted.http3 && !free {
             wanted = plain(false, Reason::TakenBack);
         }
-        let harmless = judgement
-            .prediction
-            .is_some_and(|it| it.difference.abs() <= holdout::MOST_HARM);
-        let eligible = harmless && subject.learns && context.learning && (free || known.is_held());
-        if !eligible {
+        let harmless = |difference: &f64| difference.abs() <= holdout::MOST_HARM;
+        let is_open = subject.learns && context.learning && (free || known.is_held());
+        let Some(difference) = difference.filter(harmless).filter(|_| is_open) else {
             return wanted;
-        }
-        let share = holdout::share(self.visits().of_last_week());
+        };
+        let share = holdout::share(self.visits().of_last_week(), difference);
         match holdout::coin(&self.secret, subject.client, week, share) {
             Some(http3) => Choice {
                 http3,
@@ -449,6 +449,12 @@ impl Subject<'_> {
         large && !self.has_rate && moment.transport == Transport::Tcp
     }
 
+    /// The offer can't be taken back, and no page over HTTP/3 has shown whether it will have to be.
+    fn is_on_trial(&self) -> bool {
+        let pages = |known: ClientState| known.residuals(Transport::Quic).pages;
+        self.client.class().family() == Family::Curl && self.known.is_none_or(|it| pages(it) == 0.0)
+    }
+
     /// The first offer would be followed by the very next request, which waits for a handshake and begins with a cold
     /// window in the middle of the page: Firefox does not wait for the new connection to be there.
     fn is_told_later(&self, moment: &DecisionRequest) -> bool {
@@ -487,7 +493,7 @@ fn alt_svc_of(
     if choice.http3 {
         let max_age = match judgement.offer_mode {
             OfferMode::Session => alt_svc::SESSION,
-            _ if subject.client.class().family() == Family::Curl => alt_svc::CURL_MAX_AGE,
+            _ if subject.is_on_trial() => alt_svc::CURL_MAX_AGE,
             OfferMode::Forced | OfferMode::Long => alt_svc::LONG,
         };
         return AltSvc::Advertise { max_age };

@@ -162,6 +162,12 @@ impl Browser {
         self == Self::Firefox
     }
 
+    /// True if it keeps an entry for each protocol that it came over, so that a response over HTTP/3 neither prolongs nor takes
+    /// back what one over HTTP/2 offered.
+    pub(crate) fn heeds_http2_alone(self) -> bool {
+        self == Self::Curl
+    }
+
     /// True if it runs on a phone.
     pub(crate) fn is_mobile(self) -> bool {
         matches!(self, Self::ChromiumAndroid | Self::Safari | Self::WebView)

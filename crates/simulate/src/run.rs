@@ -116,7 +116,9 @@ impl Simulation {
         let time = time(visit, load, &way, offered);
         *connected = (over_h3 && !leaves) || moves;
         let entry = &mut self.entries[visit.client as usize];
-        entry.on_field(field, Duration::from_secs_f64(load.at));
+        if !(over_h3 && visit.browser.heeds_http2_alone()) {
+            entry.on_field(field, Duration::from_secs_f64(load.at));
+        }
         // Where UDP is blocked an offer is tried and erased.
         if failed || (offered && visit.blocked) {
             entry.on_failure();

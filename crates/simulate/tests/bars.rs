@@ -34,7 +34,7 @@ impl Means {
     }
 }
 
-/// The learned policy and HTTP/3 for all, in the same two worlds.
+/// The learned policy and HTTP/3 for all, in the same four worlds.
 fn learned_and_h3(
     region: Region,
     mix: Mix,
@@ -42,7 +42,7 @@ fn learned_and_h3(
     change: impl Fn(&mut Population),
 ) -> (Means, Means) {
     let (mut learned, mut h3) = (Vec::new(), Vec::new());
-    for seed in [61, 62] {
+    for seed in 61..=64 {
         let mut population = Population::new(region, mix, seed);
         population.clients = 2_000;
         change(&mut population);
@@ -93,14 +93,15 @@ fn sites_of_a_country_cost_little_more_than_with_http3_for_all_and_spare_the_wor
         learned.worst_clients,
         0.35_f64.min(h3.worst_clients),
     );
-    assert_at_most("processor", learned.processor, 0.96);
+    // A hold-out of 5 % whatever it cost had .01 less, of clients that were sent to HTTP/2 by chance.
+    assert_at_most("processor", learned.processor, 0.965);
 }
 
-/// The hold-out is 5 % with so few visits, and HTTP/2 is 11 % slower.
+/// HTTP/2 is 11 % slower there, so that each client that is held out or moved late shows.
 #[test]
-fn sites_of_the_world_cost_what_the_hold_out_does_more_than_http3_for_all() {
+fn sites_of_the_world_cost_a_tenth_of_a_percent_more_than_with_http3_for_all() {
     let (learned, h3) = learned_and_h3(Region::Global, Mix::WEB, Surface::embedded(), |_| {});
-    assert_at_most("mean regret", learned.mean, h3.mean + 0.005);
+    assert_at_most("mean regret", learned.mean, h3.mean + 0.0012);
 }
 
 #[test]

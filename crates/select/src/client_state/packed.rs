@@ -8,6 +8,9 @@ const RATES: (f32, f32) = (6.9, 27.7);
 /// Places of the two halves of a rate in the bytes of the counts of rates, above the counts.
 const HALF: u8 = 3;
 
+/// Bit of the number of offers that says that the rate over TCP is a lower bound.
+const IS_BOUND: u8 = 1 << 7;
+
 /// Bit of a count of rates that says that they were measured under congestion control that goes by the rate. The
 /// count itself has three bits.
 const BY_RATE: u8 = 1 << 7;
@@ -33,7 +36,8 @@ impl ClientState {
         to[40..42].copy_from_slice(&self.residual[0].to_le_bytes());
         to[42..44].copy_from_slice(&self.residual[1].to_le_bytes());
         to[44..46].copy_from_slice(&self.pages);
-        to[46..48].copy_from_slice(&[self.offers, self.arrivals]);
+        let is_bound = if self.is_bound { IS_BOUND } else { 0 };
+        to[46..48].copy_from_slice(&[self.offers | is_bound, self.arrivals]);
     }
 
     pub(crate) fn read(from: &[u8; SIZE]) -> Self {
@@ -47,6 +51,7 @@ impl ClientState {
                 RATES.0
             }
         };
+        let offers = from[46] & !IS_BOUND;
         let sent = u16::from_le_bytes(two(36));
         let lost = u16::from_le_bytes(two(38));
         Self {
@@ -60,6 +65,7 @@ impl ClientState {
             floor: from[21],
             recent_floor: from[22] >> HALF & 0xf | (from[23] >> HALF & 0xf) << 4,
             rates: two(22).map(|it| it & MAX_RATES),
+            is_bound: from[46] & IS_BOUND != 0,
             by_rate: two(22).map(|it| it & BY_RATE != 0),
             rate: [rate(24), rate(28)],
             rtt: [u16::from_le_bytes(two(32)), u16::from_le_bytes(two(34))],
@@ -67,8 +73,8 @@ impl ClientState {
             lost: lost.min(sent.saturating_mul(16)),
             residual: [i16::from_le_bytes(two(40)), i16::from_le_bytes(two(42))],
             pages: two(44),
-            offers: from[46],
-            arrivals: from[47].min(from[46]),
+            offers,
+            arrivals: from[47].min(offers),
         }
     }
 }

@@ -160,6 +160,24 @@ fn a_lower_bound_of_tcp_far_above_the_rate_over_quic_of_the_same_visit_is_its_ra
 }
 
 #[test]
+fn a_rate_measured_over_tcp_replaces_the_bound_that_was_taken_for_one() {
+    let mut known = known();
+    known.connected(Tcp, day(0));
+    known.add_rate(Tcp, Rate::AtLeast(3e7));
+    known.add_rate(Quic, Rate::Known(5e6));
+    assert!(known.rate(Tcp).unwrap().0.exp() > 2.8e7);
+    let mut bytes = [0; SIZE];
+    known.write(&mut bytes);
+    known = ClientState::read(&bytes);
+    known.add_rate(Tcp, Rate::Known(6e6));
+    let measured = known.rate(Tcp).unwrap();
+    assert!((measured.0.exp() / 6e6 - 1.0).abs() < 1e-3 && measured.1 == 1.0);
+    // The bound is no longer that of the path.
+    known.add_rate(Quic, Rate::Known(5e6));
+    assert_eq!(known.rate(Tcp).unwrap(), measured);
+}
+
+#[test]
 fn what_quic_showed_at_least_says_nothing_of_tcp() {
     let mut known = known();
     known.add_rate(Quic, Rate::AtLeast(3e7));
@@ -219,15 +237,28 @@ fn an_offer_that_is_taken_back_waits_a_day_and_then_longer_and_until_next_week()
     let mut known = known();
     known.decide(0, true, day(0));
     known.decide(0, false, day(0));
-    assert!(!known.may_offer_again(day(6)), "once in this week");
+    assert!(!known.may_offer_again(day(6), false), "once in this week");
     known.fade(day(7));
-    assert!(known.may_offer_again(day(7)));
+    assert!(known.may_offer_again(day(7), false));
     known.decide(0, true, day(7));
     known.decide(0, false, day(13));
     known.fade(day(14));
     let two_days = after(day(13), 2 * DAY);
-    assert!(!known.may_offer_again(after(day(13), 2 * DAY - 3_600)));
-    assert!(known.may_offer_again(two_days));
+    assert!(!known.may_offer_again(after(day(13), 2 * DAY - 3_600), false));
+    assert!(known.may_offer_again(two_days, false));
+}
+
+#[test]
+fn a_sure_lead_is_offered_again_at_once_but_once_a_week() {
+    let mut known = known();
+    known.decide(0, true, day(0));
+    known.decide(0, false, day(0));
+    assert!(!known.may_offer_again(day(0), false) && known.may_offer_again(day(0), true));
+    known.decide(0, true, day(1));
+    known.decide(0, false, day(1));
+    assert!(!known.may_offer_again(day(2), true));
+    known.fade(day(7));
+    assert!(known.may_offer_again(day(7), true));
 }
 
 #[test]
@@ -271,7 +302,7 @@ proptest! {
         known.connected(Quic, day(days));
         known.connected(Tcp, day(days + 1));
         known.decide(3, true, day(days));
-        known.may_offer_again(day(days));
+        known.may_offer_again(day(days), false);
         known.add_packets(u64::MAX, u64::MAX);
         known.add_rtt(Tcp, Duration::MAX);
         known.add_rate(Quic, Rate::Known(f64::MAX));

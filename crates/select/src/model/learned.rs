@@ -22,7 +22,7 @@ const CLIENT_NOISE: f64 = 0.45;
 const UNMEASURED_NOISE: f64 = 0.50;
 
 /// Loss above which a rate may be what loss permits; below it HTTP/3 has next to no lead by it.
-const LIMITING_LOSS: f64 = 0.005;
+pub(crate) const LIMITING_LOSS: f64 = 0.005;
 
 /// Least and largest share of what loss permits that transfers limited by it show: 0.3 to 0.7 in the median (1 MB, 20 to
 /// 100 ms, 2 to 2.5 %), with time-outs of some and the luck of others. A higher rate is the path's, whatever is lost there.

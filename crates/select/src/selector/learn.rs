@@ -4,10 +4,10 @@ use super::{DecisionRequest, Host, Selector};
 use crate::classes::Alarm;
 use crate::client_state::ClientState;
 use crate::mix::Mix;
-use crate::model::{path, path_properties};
+use crate::model::{LIMITING_LOSS, path, path_properties};
 use crate::observation::{Observation, Page, Rate, Start, Transport};
 use crate::residuals::residual;
-use crate::surface::Exchange;
+use crate::surface::{Congestion, Exchange};
 use crate::{Client, UnixTime, holdout, loss};
 use std::sync::PoisonError;
 
@@ -33,7 +33,9 @@ impl Selector {
         });
         if let Some(Rate::Known(rate)) = rate {
             self.update_network(client, &before, &known, now);
-            self.vote(client, host, seen.transport, &known, rate, now);
+            if !is_limited_by_loss(&known, congestion) {
+                self.vote(client, host, seen.transport, &known, rate, now);
+            }
         }
         seen.page
             .and_then(|page| self.learn_page(client, host, &moment, &known, &page))
@@ -109,11 +111,8 @@ impl Selector {
         let mut state = self.classes.state(client.class());
         state.cusum.add(http3, off);
         if known.is_held() {
-            let share = holdout::share(self.visits().of_last_week());
             // Who was assigned, and not who came: blocked UDP is a cost of offering, too.
-            if let Some(assigned) = holdout::coin(&self.secret, client, now.week(), share) {
-                state.add_held(assigned, off);
-            }
+            state.add_held(holdout::assigned(&self.secret, client, now.week()), off);
         }
         let change = state.fade(now)?;
         Some(Alarm {
@@ -146,6 +145,12 @@ impl Selector {
             Transport::Quic => times.h3,
         }
     }
+}
+
+/// The client's rates may be what loss permits, and say nothing of what its class takes.
+fn is_limited_by_loss(known: &ClientState, congestion: [Congestion; 2]) -> bool {
+    let (sent, lost) = known.packets();
+    congestion.contains(&Congestion::LossBased) && loss::estimate(sent, lost, None) > LIMITING_LOSS
 }
 
 fn count(known: &mut ClientState, seen: &Observation, rate: Option<Rate>) {

@@ -6,6 +6,8 @@ use altway_units::{Bandwidth, DataSize};
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
 
+mod changed_path;
+mod curl;
 mod few_visits;
 mod told_later;
 
@@ -160,18 +162,6 @@ fn an_offer_lives_a_month_whether_a_rate_is_known_or_not() {
         advertised(&selector.decide(&client, &host(), &moment)),
         Some(2_592_000)
     );
-}
-
-#[test]
-fn curl_is_offered_http3_for_a_day() {
-    let moment = DecisionRequest {
-        min_rtt: Some(Duration::from_millis(60)),
-        ..over(Transport::Tcp, NOW)
-    };
-    for model in ["learned", "h3", "threshold"] {
-        let decision = selector(model).decide(&client("curl-other", 1), &host(), &moment);
-        assert_eq!(advertised(&decision), Some(86_400), "{model}");
-    }
 }
 
 #[test]
@@ -388,16 +378,18 @@ fn the_held_get_what_their_coin_says_and_the_others_have_nearly_certain_offers()
             held[usize::from(decision.offer == Offer::Http3)] += 1;
             assert_eq!(decision.reason, Reason::HoldOut);
         }
+        let difference = decision.prediction.unwrap().difference;
+        let other = holdout::share(None, difference) / 2.0;
         let expected = if decision.held && decision.offer == Offer::Http2 {
-            0.025
+            other
         } else {
-            0.975
+            1.0 - other
         };
-        let sure = decision.prediction.unwrap().difference.abs() > holdout::MOST_HARM;
+        let sure = difference.abs() > holdout::MOST_HARM;
         assert_eq!(decision.propensity, if sure { 1.0 } else { expected });
     }
     assert!(
-        held.iter().all(|count| (60..150).contains(count)),
+        held.iter().all(|count| (25..80).contains(count)),
         "{held:?}"
     );
 }
@@ -568,7 +560,7 @@ proptest! {
         prop_assert!(made.iter().all(|(_, it)| it.prediction.is_some_and(|it| it.difference.is_finite())));
         // What blocked UDP takes back, and gives back when HTTP/3 comes, is no choice.
         if made.iter().all(|(_, it)| it.reason != Reason::UdpBlocked) {
-            prop_assert!(weeks.values().all(|(changes, again)| *changes <= 2 && *again <= 1), "{weeks:?}");
+            prop_assert!(weeks.values().all(|(changes, again)| *changes <= 3 && *again <= 1), "{weeks:?}");
         }
     }
 
