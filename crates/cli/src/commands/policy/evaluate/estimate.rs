@@ -202,17 +202,23 @@ fn hold_out(trials: &[PageTrial], visits: u64) -> (HoldOut, Option<f64>) {
     let spread = difference.filter(|_| clients.iter().all(|it| *it >= ENOUGH_CLIENTS));
     let by_spread =
         spread.map(|it| visits as f64 * trials_needed(it.standard_error, DETECTABLE_DIFFERENCE));
-    let likeliest = trials.iter().map(|it| it.propensity);
-    let likeliest = likeliest
-        .filter(|it| (0.5..1.0).contains(it))
-        .reduce(f64::max);
-    let by_share = likeliest.map(|likeliest| visits_needed(2.0 * (1.0 - likeliest)));
+    let by_share = mean_share(trials.iter().map(|it| it.propensity)).map(visits_needed);
     let hold_out = HoldOut {
         pages: offers.map(|offer| told(offer).count()),
         clients,
         difference: difference.map(Into::into),
     };
     (hold_out, by_spread.or(by_share))
+}
+
+/// The share of clients that the hold-out takes in the mean, by the probabilities of decisions: half of a share gets the protocol
+/// that was not chosen. `None`: no decision could have been another.
+fn mean_share(propensities: impl Iterator<Item = f64>) -> Option<f64> {
+    let shares = propensities.filter(|it| (0.5..1.0).contains(it));
+    let (count, sum) = shares.fold((0_u32, 0.0), |(count, sum), it| {
+        (count + 1, sum + 2.0 * (1.0 - it))
+    });
+    (count > 0).then(|| sum / f64::from(count))
 }
 
 fn mean(trials: &[PageTrial], of: impl Fn(&PageTrial) -> f64) -> f64 {
@@ -225,4 +231,17 @@ fn share(trials: &[PageTrial], is: impl Fn(&PageTrial) -> bool) -> f64 {
 
 fn clients<'a>(trials: impl Iterator<Item = &'a PageTrial>) -> usize {
     trials.map(|it| it.client).collect::<BTreeSet<_>>().len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_of_the_hold_out_is_the_mean_over_pages_that_could_be_held() {
+        // The held themselves, and pages of which none are held, don't count.
+        let share = mean_share([0.975, 0.995, 0.025, 1.0].into_iter()).unwrap();
+        assert!((share - 0.03).abs() < 1e-9, "{share}");
+        assert_eq!(mean_share([1.0, 0.025].into_iter()), None);
+    }
 }
