@@ -48,8 +48,7 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     if arguments.json {
         printer.json(&findings)?;
     } else {
-        let text: String = findings.iter().map(paragraph).collect();
-        printer.data(&format!("{text}\n{}", verdict(&findings)))?;
+        printer.data(&report(&findings))?;
     }
     Ok(if can_run_the_lab(&findings) {
         Answer::Done
@@ -99,6 +98,19 @@ fn can_run_the_lab(findings: &[Finding]) -> bool {
     let hinders =
         |finding: &Finding| finding.state == State::Missing && finding.topic == Topic::Namespaces;
     !findings.iter().any(hinders)
+}
+
+/// The findings, those that a server goes by before those that the lab alone needs.
+fn report(findings: &[Finding]) -> String {
+    let section = |heading: &str, is_of_the_lab: bool| {
+        let its = findings
+            .iter()
+            .filter(|it| it.topic.is_of_the_lab() == is_of_the_lab);
+        format!("{heading}\n{}\n", its.map(paragraph).collect::<String>())
+    };
+    let server = section("For a server, and for the lab:", false);
+    let lab = section("For the lab alone:", true);
+    format!("{server}{lab}{}", verdict(findings))
 }
 
 fn verdict(findings: &[Finding]) -> &'static str {
@@ -158,6 +170,24 @@ mod tests {
             Topic::Namespaces,
             State::Limited
         )]));
+    }
+
+    #[test]
+    fn what_a_server_goes_by_comes_before_what_the_lab_needs() {
+        let found = [
+            finding(Topic::Namespaces, State::Missing),
+            finding(Topic::OpenFiles, State::Limited),
+        ];
+        let text = report(&found);
+        let at = |what: &str| text.find(what).unwrap();
+        let order = [
+            "For a server",
+            "open files",
+            "For the lab alone",
+            "network namespaces",
+            "The lab can't run",
+        ];
+        assert!(order.is_sorted_by_key(|it| at(it)), "{text}");
     }
 
     #[test]

@@ -116,6 +116,19 @@ impl Topic {
             Self::Certificate => "certificate",
         }
     }
+
+    /// Returns true if nothing but emulated links needs it.
+    #[must_use]
+    pub fn is_of_the_lab(self) -> bool {
+        matches!(
+            self,
+            Self::Namespaces
+                | Self::TunDevice
+                | Self::RealtimePriority
+                | Self::ArrivalTimes
+                | Self::Netem
+        )
+    }
 }
 
 impl Finding {
