@@ -103,5 +103,5 @@ fn test() -> Result<()> {
         .iter()
         .map(|(name, value)| (*name, value.as_str()))
         .collect();
-    shell::run_with("cargo test --workspace --locked", &variables)
+    shell::run_with("cargo test --workspace --locked --no-fail-fast", &variables)
 }
