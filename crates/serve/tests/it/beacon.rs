@@ -29,7 +29,7 @@ const ALL: [Over; 3] = [Over::H1, Over::H2, Over::H3];
 
 /// A client of one connection.
 enum Client {
-    H1(hyper::client::conn::http1::SendRequest<Full<Bytes>>),
+    H1(crate::common::H1<Full<Bytes>>),
     H2(hyper::client::conn::http2::SendRequest<Full<Bytes>>),
     H3(Box<H3>),
 }

@@ -25,6 +25,7 @@ use rustls::{ClientConfig, RootCertStore};
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
+use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -362,10 +363,37 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static> Content for 
 
 pub(crate) type H2 = conn::http2::SendRequest<Empty<Bytes>>;
 
-pub(crate) async fn h1<B: Content>(stream: impl Stream) -> conn::http1::SendRequest<B> {
+/// A client of HTTP/1.1 whose connection is kept.
+pub(crate) struct H1<B>(conn::http1::SendRequest<B>);
+
+impl<B: Content> H1<B> {
+    /// Sends a request once the connection is free: hyper refuses one until it has seen that the response before is over.
+    pub(crate) async fn send_request(
+        &mut self,
+        request: Request<B>,
+    ) -> hyper::Result<Response<Incoming>> {
+        self.0.ready().await?;
+        self.0.send_request(request).await
+    }
+}
+
+impl<B> Deref for H1<B> {
+    type Target = conn::http1::SendRequest<B>;
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl<B> DerefMut for H1<B> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+pub(crate) async fn h1<B: Content>(stream: impl Stream) -> H1<B> {
     let (client, connection) = conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
-    client
+    H1(client)
 }
 
 pub(crate) async fn h2<B: Content + Unpin>(stream: impl Stream) -> conn::http2::SendRequest<B> {

@@ -9,12 +9,12 @@
 )]
 
 use super::proxied;
-use crate::common::{Running, TIME_LIMIT, h1, h2, h3::H3};
+use crate::common::{H1, Running, TIME_LIMIT, h1, h2, h3::H3};
 use altway_proxy::Statistics;
 use bytes::Bytes;
 use http::{Method, Request};
 use http_body_util::{BodyExt as _, Full};
-use hyper::client::conn::{http1, http2};
+use hyper::client::conn::http2;
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -169,7 +169,7 @@ fn request(reader: &mut BufReader<&TcpStream>) -> Option<usize> {
 
 /// A client of one protocol, which asks for one thing after the other.
 enum Client {
-    Http1(Option<http1::SendRequest<Full<Bytes>>>),
+    Http1(Option<H1<Full<Bytes>>>),
     Http2(http2::SendRequest<Full<Bytes>>),
     Http3(Box<H3>),
 }

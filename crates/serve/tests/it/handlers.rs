@@ -1,7 +1,7 @@
 //! A server of an embedder's services: an axum router over all three protocols, and services that
 //! wait, stream, fail, panic or lose their client.
 
-use crate::common::{Content, Running, get, h1, h2, h3::H3, read, soon};
+use crate::common::{Content, H1, Running, get, h1, h2, h3::H3, read, soon};
 use altway_http2 as http2;
 use altway_serve::{BoxError, Files, Options, Peer, RequestBody, Site};
 use axum::Router;
@@ -38,7 +38,7 @@ fn post(path: &str, body: impl Into<Bytes>) -> Request<Full<Bytes>> {
     request.body(Full::new(body.into())).unwrap()
 }
 
-async fn over_h1<B: Content>(server: &Running) -> conn::http1::SendRequest<B> {
+async fn over_h1<B: Content>(server: &Running) -> H1<B> {
     h1(server.connect_tls(&[b"http/1.1"]).await).await
 }
 
