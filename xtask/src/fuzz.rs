@@ -12,17 +12,17 @@ use std::path::{Path, PathBuf};
 
 /// Targets, and how many inputs CI tries of each: about half a minute's.
 const TARGETS: [(&str, u32); 11] = [
-    ("frames", 200_000),
-    ("hpack", 200_000),
+    ("frames", 1_000_000),
+    ("hpack", 800_000),
     ("connection", 50_000),
-    ("qpack", 200_000),
-    ("streams", 50_000),
+    ("qpack", 500_000),
+    ("streams", 25_000),
     ("datagrams", 8000),
-    ("gate", 50_000),
-    ("requests", 20_000),
-    ("takeover", 8000),
-    ("relay", 50_000),
-    ("server", 2000),
+    ("gate", 400_000),
+    ("requests", 1_000_000),
+    ("takeover", 500_000),
+    ("relay", 500_000),
+    ("server", 30_000),
 ];
 
 /// State in which CI's random numbers begin.
