@@ -101,7 +101,7 @@ def bracket(rows, least):
 
 def main():
     readme = Path(sys.argv[2]) if len(sys.argv) > 2 else ROOT / "README.md"
-    named = re.search(r"\(results/([\w.-]*delay-sweep)/\)", readme.read_text())[1]
+    named = re.search(r"\[The whole run\]\(results/([\w.-]+)/\)", readme.read_text())[1]
     run = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "results" / named
     rows, (told, text) = recomputed(run), stated(readme)
     faults = []
