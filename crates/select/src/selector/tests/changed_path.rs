@@ -18,7 +18,7 @@ fn at_least(mbit: u64) -> Observation {
     seen
 }
 
-/// What a client is told by visits some time apart, on a server with few others.
+/// Makes visits some time apart on a server with few others, and returns what each is told.
 fn offers(visits: &[(u64, Observation)]) -> Vec<Offer> {
     let selector = with("learned", |config| config.learn_after = 1_000);
     let (client, host, mut now) = (client("chromium-linux", 1), host(), NOW);
