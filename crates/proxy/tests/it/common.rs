@@ -208,3 +208,23 @@ impl Client {
         Response::from_parts(parts, String::from_utf8(body.to_vec()).unwrap())
     }
 }
+
+/// A server of HTTP/2 in clear text that has `answer` take each request.
+pub(crate) async fn http2_origin(
+    answer: impl Fn(Request<h2::RecvStream>, h2::server::SendResponse<Bytes>) + Clone + Send + 'static,
+) -> SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let answer = answer.clone();
+            tokio::spawn(async move {
+                let mut connection = h2::server::handshake(stream).await.unwrap();
+                while let Some(Ok((request, respond))) = connection.accept().await {
+                    answer(request, respond);
+                }
+            });
+        }
+    });
+    address
+}

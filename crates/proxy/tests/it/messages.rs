@@ -1,6 +1,8 @@
 //! Tests of the messages that pass between client and server, and of those that do not.
 
-use crate::common::{Client, TIME_LIMIT, VERSIONS, origin, proxy, proxy_with, tcp, to};
+use crate::common::{
+    Client, TIME_LIMIT, VERSIONS, http2_origin, origin, proxy, proxy_with, tcp, to,
+};
 use altway_proxy::Settings;
 use altway_upstream::Protocol;
 use http::{Request, Version};
@@ -240,7 +242,7 @@ async fn a_response_of_hundreds_of_fields_passes() {
         }
     });
     let mut http2 = to(address);
-    http2.servers = vec![tcp(http2_origin(FIELDS).await, Protocol::Http2)];
+    http2.servers = vec![tcp(with_fields(FIELDS).await, Protocol::Http2)];
     for options in [to(address), http2] {
         let running = proxy(options);
         for version in VERSIONS {
@@ -300,24 +302,15 @@ fn lengths(target: &str) -> [&'static str; 2] {
 
 /// A server of HTTP/2 that says each length twice.
 async fn repeating() -> std::net::SocketAddr {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(async move {
-                let mut connection = h2::server::handshake(stream).await.unwrap();
-                while let Some(Ok((request, mut respond))) = connection.accept().await {
-                    let mut response = http::Response::new(());
-                    for length in lengths(request.uri().path()) {
-                        let length = length.parse().unwrap();
-                        response.headers_mut().append("content-length", length);
-                    }
-                    respond.send_response(response, true).unwrap();
-                }
-            });
+    http2_origin(|request, mut respond| {
+        let mut response = http::Response::new(());
+        for length in lengths(request.uri().path()) {
+            let length = length.parse().unwrap();
+            response.headers_mut().append("content-length", length);
         }
-    });
-    address
+        respond.send_response(response, true).unwrap();
+    })
+    .await
 }
 
 #[tokio::test]
@@ -361,21 +354,14 @@ async fn an_upgrade_that_is_required_is_said_to_clients_of_http1_and_no_other_is
 }
 
 /// A server of HTTP/2 whose responses have so many fields.
-async fn http2_origin(fields: usize) -> std::net::SocketAddr {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            let mut connection = h2::server::handshake(stream).await.unwrap();
-            while let Some(Ok((_, mut respond))) = connection.accept().await {
-                let mut response = http::Response::new(());
-                for n in 0..fields {
-                    let name = http::HeaderName::try_from(format!("x-{n}")).unwrap();
-                    response.headers_mut().insert(name, n.into());
-                }
-                respond.send_response(response, true).unwrap();
-            }
+async fn with_fields(fields: usize) -> std::net::SocketAddr {
+    http2_origin(move |_, mut respond| {
+        let mut response = http::Response::new(());
+        for n in 0..fields {
+            let name = http::HeaderName::try_from(format!("x-{n}")).unwrap();
+            response.headers_mut().insert(name, n.into());
         }
-    });
-    address
+        respond.send_response(response, true).unwrap();
+    })
+    .await
 }

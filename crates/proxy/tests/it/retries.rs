@@ -1,6 +1,8 @@
 //! Servers that die: what is sent again, and what clients see.
 
-use crate::common::{Client, TIME_LIMIT, VERSIONS, nobody, origin, proxy, proxy_with, tcp, to};
+use crate::common::{
+    Client, TIME_LIMIT, VERSIONS, http2_origin, nobody, origin, proxy, proxy_with, tcp, to,
+};
 use altway_upstream::heads::Received;
 use altway_upstream::{Group, Protocol};
 use bytes::Bytes;
@@ -197,30 +199,22 @@ async fn a_response_that_breaks_off_is_cut_off_and_never_short() {
 
 #[tokio::test]
 async fn a_stream_of_http2_that_is_reset_is_a_response_that_breaks_off() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(async move {
-                let mut connection = h2::server::handshake(stream).await.unwrap();
-                while let Some(Ok((request, mut respond))) = connection.accept().await {
-                    let mut sending = respond
-                        .send_response(http::Response::new(()), false)
-                        .unwrap();
-                    sending.send_data("half".into(), false).unwrap();
-                    tokio::spawn(async move {
-                        // Until then the head and the content would be dropped with the stream.
-                        tokio::time::sleep(Duration::from_millis(100)).await;
-                        sending.send_reset(match request.uri().path() {
-                            "/cancelled" => h2::Reason::CANCEL,
-                            "/no-error" => h2::Reason::NO_ERROR,
-                            _ => h2::Reason::INTERNAL_ERROR,
-                        });
-                    });
-                }
+    let address = http2_origin(|request, mut respond| {
+        let mut sending = respond
+            .send_response(http::Response::new(()), false)
+            .unwrap();
+        sending.send_data("half".into(), false).unwrap();
+        tokio::spawn(async move {
+            // Until then the head and the content would be dropped with the stream.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            sending.send_reset(match request.uri().path() {
+                "/cancelled" => h2::Reason::CANCEL,
+                "/no-error" => h2::Reason::NO_ERROR,
+                _ => h2::Reason::INTERNAL_ERROR,
             });
-        }
-    });
+        });
+    })
+    .await;
     let mut options = to(address);
     options.servers = vec![tcp(address, Protocol::Http2)];
     let running = proxy(options);

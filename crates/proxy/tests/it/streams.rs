@@ -1,6 +1,8 @@
 //! Content on its way: at once, no faster than the other end, with interim responses and trailers.
 
-use crate::common::{Client, TIME_LIMIT, VERSIONS, origin, proxy, proxy_with, tcp, to};
+use crate::common::{
+    Client, TIME_LIMIT, VERSIONS, http2_origin, origin, proxy, proxy_with, tcp, to,
+};
 use altway_proxy::Settings;
 use altway_upstream::Protocol;
 use bytes::Bytes;
@@ -437,45 +439,27 @@ async fn announced_trailers_pass_to_clients_of_http1_that_take_them() {
 
 /// A server of HTTP/2 whose responses say which trailers they end with.
 async fn announcing() -> std::net::SocketAddr {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(async move {
-                let mut connection = h2::server::handshake(stream).await.unwrap();
-                while let Some(Ok((_, mut respond))) = connection.accept().await {
-                    let response = Response::builder().header("trailer", "X-Sum");
-                    let response = response.body(()).unwrap();
-                    let mut sending = respond.send_response(response, false).unwrap();
-                    sending.send_data("text".into(), false).unwrap();
-                    let mut trailers = HeaderMap::new();
-                    trailers.insert("x-sum", "7".parse().unwrap());
-                    sending.send_trailers(trailers).unwrap();
-                }
-            });
-        }
-    });
-    address
+    http2_origin(|_, mut respond| {
+        let response = Response::builder().header("trailer", "X-Sum");
+        let response = response.body(()).unwrap();
+        let mut sending = respond.send_response(response, false).unwrap();
+        sending.send_data("text".into(), false).unwrap();
+        let mut trailers = HeaderMap::new();
+        trailers.insert("x-sum", "7".parse().unwrap());
+        sending.send_trailers(trailers).unwrap();
+    })
+    .await
 }
 
 /// A server of HTTP/2 whose responses do not say how long they are.
 async fn without_length() -> std::net::SocketAddr {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(async move {
-                let mut connection = h2::server::handshake(stream).await.unwrap();
-                while let Some(Ok((_, mut respond))) = connection.accept().await {
-                    let mut sending = respond.send_response(Response::new(()), false).unwrap();
-                    sending.send_data("te".into(), false).unwrap();
-                    sending.send_data("xt".into(), false).unwrap();
-                    sending.send_data(Bytes::new(), true).unwrap();
-                }
-            });
-        }
-    });
-    address
+    http2_origin(|_, mut respond| {
+        let mut sending = respond.send_response(Response::new(()), false).unwrap();
+        sending.send_data("te".into(), false).unwrap();
+        sending.send_data("xt".into(), false).unwrap();
+        sending.send_data(Bytes::new(), true).unwrap();
+    })
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
