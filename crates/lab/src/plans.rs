@@ -17,7 +17,7 @@ macro_rules! shipped {
     };
 }
 
-const SHIPPED: [(&str, &str); 22] = shipped![
+const SHIPPED: [(&str, &str); 23] = shipped![
     "quick",
     "delay-sweep",
     "fine-delay",
@@ -38,6 +38,7 @@ const SHIPPED: [(&str, &str); 22] = shipped![
     "browsers",
     "selection",
     "selection-quick",
+    "selection-lossy",
     "gigabit",
     "population",
 ];
