@@ -1,5 +1,6 @@
 //! A line of the selection log: what a client was told, what that rests on, and the page that it had loaded.
 
+use crate::holdout::LEAST_PROPENSITY;
 use crate::observation::{Page, Start};
 use crate::{BeaconReport, ClientClass, ClientKey, Decision, Evidence, Offer, Reason, UnixTime};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -191,8 +192,12 @@ impl SelectionEntry {
                 self.v
             ));
         }
-        if !(self.propensity > 0.0 && self.propensity <= 1.0) {
-            return Some(format!("{} is no probability above 0", self.propensity));
+        // Estimates weigh a page by one over it.
+        if !(LEAST_PROPENSITY..=1.0).contains(&self.propensity) {
+            return Some(format!(
+                "{} is no probability of a decision: expected {LEAST_PROPENSITY} to 1",
+                self.propensity
+            ));
         }
         if !Reason::KINDS.contains(&&*self.reason) {
             return Some(format!("`{}` is no reason", self.reason));
@@ -321,6 +326,7 @@ mod tests {
         assert_eq!(fault(|it| it.v = 2), "version 2, where 1 is expected");
         assert!(fault(|it| it.propensity = 0.0).contains("no probability"));
         assert!(fault(|it| it.propensity = f64::NAN).contains("no probability"));
+        assert!(fault(|it| it.propensity = 1e-9).contains("expected 0.0003 to 1"));
         assert_eq!(fault(|it| it.reason = "luck".into()), "`luck` is no reason");
         assert!(fault(|it| it.page.as_mut().unwrap().seconds = 0.0).contains("no time"));
         let text = toml::to_string(&entry()).unwrap();

@@ -15,6 +15,9 @@ const SHARES: (f64, f64) = (0.002, 0.05);
 /// Difference of the protocols above which no client is held.
 pub(crate) const MOST_HARM: f64 = 0.10;
 
+/// Below the least probability of a decision that chance turned: half of the least share, at the largest difference.
+pub(crate) const LEAST_PROPENSITY: f64 = 3e-4;
+
 /// Difference that costs a held client nothing that counts: that of the model's hysteresis, within which clients stay as they are.
 const HARMLESS: f64 = 0.01;
 
@@ -84,6 +87,15 @@ mod tests {
         assert_eq!(share(None, 0.03), 0.025);
         assert!(share(None, MOST_HARM) < 0.016);
         assert_eq!(share(Some(700_000), 0.15), 6_950.0 / 700_000.0 / 4.0);
+    }
+
+    #[test]
+    fn no_decision_is_less_probable_than_the_least() {
+        let least = propensity(true, false, share(Some(u64::MAX), MOST_HARM));
+        assert!(
+            (LEAST_PROPENSITY..1.01 * LEAST_PROPENSITY).contains(&least),
+            "{least}"
+        );
     }
 
     #[test]

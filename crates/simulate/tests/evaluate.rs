@@ -13,7 +13,7 @@ use altway_simulate::{
     AltSvc, AlwaysH2, AlwaysH3, Ask, MONTH, Mix, ObservedPage, Policy, Population, Region,
     SelectorPolicy, run,
 };
-use altway_stats::{ClusteredMean, OffPolicyOptions, Trial, off_policy, treatment_difference};
+use altway_stats::{ClusteredMean, Trial, off_policy, treatment_difference};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -211,7 +211,7 @@ fn coin(seed: u64, http3: f64) -> Vec<Told> {
         estimate,
         truth,
     };
-    let of = |wanted| off_policy(&trials, |_| wanted, &OffPolicyOptions::default()).unwrap();
+    let of = |wanted| off_policy(&trials, |_| wanted, 0.95).unwrap();
     let (of2, of3) = (of(false), of(true));
     let (truth2, truth3) = (truth(&all2, &logged.times), truth(&all3, &logged.times));
     vec![
@@ -290,7 +290,7 @@ fn a_learned_servers_log_says_what_the_simulation_says() {
             };
             let truth = shown.iter().map(ln).sum::<f64>() / shown.len() as f64;
             let wanted = |index: usize| shown[index].1.wants_http3(place);
-            let of = off_policy(&trials, wanted, &OffPolicyOptions::default()).unwrap();
+            let of = off_policy(&trials, wanted, 0.95).unwrap();
             let robust = of.doubly_robust_difference;
             println!(
                 "{region:?} {place}: {truth} {robust:?} {:?} {}",

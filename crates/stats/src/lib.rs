@@ -67,8 +67,7 @@ pub use interpolation::{PlainCrossing, plain_crossings};
 pub use multiplicity::benjamini_hochberg;
 pub use null_arm::{NullArm, NullCell, check_null};
 pub use off_policy::{
-    ClusteredMean, OffPolicy, OffPolicyOptions, Trial, off_policy, treatment_difference,
-    trials_needed,
+    ClusteredMean, OffPolicy, Trial, off_policy, treatment_difference, trials_needed,
 };
 pub use rank_sum::{Shift, shift};
 pub use scale::Scale;

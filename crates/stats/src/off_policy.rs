@@ -40,25 +40,6 @@ impl Trial {
     }
 }
 
-/// The settings of an estimate.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct OffPolicyOptions {
-    /// Confidence level of the intervals, above 0 and below 1. Default 0.95.
-    pub level: f64,
-    /// Weights above this are cut, at the price of a bias toward what was predicted (doubly robust), or toward trials of
-    /// greater probability (SNIPS). Default 50.
-    pub max_weight: f64,
-}
-
-impl Default for OffPolicyOptions {
-    fn default() -> Self {
-        Self {
-            level: 0.95,
-            max_weight: 50.0,
-        }
-    }
-}
-
 /// A mean over trials with its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClusteredMean {
@@ -91,10 +72,10 @@ pub struct OffPolicy {
 /// The prediction is first moved by a constant for each treatment, to which the trials' own residuals point, so that
 /// one that is off for everybody does not cost variance.
 ///
-/// `None` with fewer than two clusters, or with options out of range.
+/// `None` with fewer than two clusters, or with a level out of range.
 ///
 /// ```
-/// use altway_stats::{OffPolicyOptions, Trial, off_policy};
+/// use altway_stats::{Trial, off_policy};
 ///
 /// // Of four in five the treatment is the first; the second takes a tenth off.
 /// let trials: Vec<Trial> = (0..1_000_u32)
@@ -110,7 +91,7 @@ pub struct OffPolicy {
 ///         }
 ///     })
 ///     .collect();
-/// let all = off_policy(&trials, |_| true, &OffPolicyOptions::default()).expect("1,000 units");
+/// let all = off_policy(&trials, |_| true, 0.95).expect("1,000 units");
 /// assert!(all.doubly_robust.interval.contains(1.9));
 /// // A fifth had it already.
 /// assert!((all.doubly_robust_difference.value - -0.08).abs() < 0.01);
@@ -119,22 +100,22 @@ pub struct OffPolicy {
 pub fn off_policy(
     trials: &[Trial],
     policy: impl Fn(usize) -> bool,
-    options: &OffPolicyOptions,
+    level: f64,
 ) -> Option<OffPolicy> {
-    if !(options.level > 0.0 && options.level < 1.0 && options.max_weight > 0.0) {
+    if !(level > 0.0 && level < 1.0) {
         return None;
     }
-    let moved = corrections(trials, options.max_weight);
+    let moved = corrections(trials);
     let usable = trials.iter().enumerate().filter(|(_, it)| it.is_usable());
     let weighed: Vec<Weighed> = usable
-        .map(|(index, trial)| Weighed::of(trial, policy(index), moved, options.max_weight))
+        .map(|(index, trial)| Weighed::of(trial, policy(index), moved))
         .collect();
     let mean = |value: &dyn Fn(&Weighed) -> f64| {
         weighed.iter().map(value).sum::<f64>() / weighed.len() as f64
     };
     let estimate = |value: f64, influence: &dyn Fn(&Weighed) -> f64| {
         let each = weighed.iter().map(|it| (it.cluster, influence(it)));
-        clustered(value, each, weighed.len() as f64, options.level)
+        clustered(value, each, weighed.len() as f64, level)
     };
     let seen = mean(&|it| it.seen);
     let robust = |it: &Weighed| it.predicted + it.weight * it.off;
@@ -206,15 +187,11 @@ struct Weighed {
 }
 
 impl Weighed {
-    fn of(trial: &Trial, wanted: bool, moved: [f64; 2], max_weight: f64) -> Self {
+    fn of(trial: &Trial, wanted: bool, moved: [f64; 2]) -> Self {
         let matches = trial.second == wanted;
         Self {
             cluster: trial.cluster,
-            weight: if matches {
-                (1.0 / trial.propensity).min(max_weight)
-            } else {
-                0.0
-            },
+            weight: if matches { 1.0 / trial.propensity } else { 0.0 },
             seen: trial.outcome,
             predicted: trial.predicted[usize::from(wanted)] + moved[usize::from(wanted)],
             off: trial.off() - moved[usize::from(trial.second)],
@@ -223,13 +200,13 @@ impl Weighed {
 }
 
 /// Weighted mean residual of each treatment; that of the other where one never was.
-fn corrections(trials: &[Trial], max_weight: f64) -> [f64; 2] {
+fn corrections(trials: &[Trial]) -> [f64; 2] {
     let of = |second: bool| {
         let each = trials
             .iter()
             .filter(|it| it.is_usable() && it.second == second);
         let (sum, weights) = each.fold((0.0, 0.0), |(sum, weights), it| {
-            let weight = (1.0 / it.propensity).min(max_weight);
+            let weight = 1.0 / it.propensity;
             (sum + weight * it.off(), weights + weight)
         });
         (weights > 0.0).then(|| sum / weights)

@@ -5,7 +5,7 @@ use super::timing::Bias;
 use altway_select::Offer;
 use altway_select::replay::{PageTrial, visits_needed};
 use altway_stats::{
-    ClusteredMean, OffPolicy, OffPolicyOptions, Trial, off_policy, treatment_difference,
+    ClusteredMean, OffPolicy, Trial, off_policy, treatment_difference,
     trials_needed,
 };
 use serde::Serialize;
@@ -144,7 +144,7 @@ fn policy(trials: &[PageTrial], name: &str, place: usize) -> PolicyEstimate {
     let estimate = |trial: fn(&PageTrial) -> Trial| -> Option<OffPolicy> {
         let each: Vec<Trial> = shown.iter().map(trial).collect();
         let wanted = |index: usize| shown[index].wants_http3(place);
-        off_policy(&each, wanted, &OffPolicyOptions::default())
+        off_policy(&each, wanted, 0.95)
     };
     let time = estimate(time);
     let gain = |it: &PageTrial| {
