@@ -37,16 +37,16 @@ pub struct Evidence {
     /// Packets lost, older ones less.
     #[serde(skip_serializing_if = "is_zero")]
     pub lost: f64,
-    /// Pages over TCP that count.
+    /// Weight of the pages over TCP: recent ones count 1, older ones less.
     #[serde(skip_serializing_if = "is_zero")]
     pub tcp_pages: f64,
-    /// Sum of ln of their times over the predicted ones.
+    /// Sum of ln of these pages' times over the predicted ones.
     #[serde(skip_serializing_if = "is_zero")]
     pub tcp_residual: f64,
-    /// The same over QUIC.
+    /// Weight of the pages over QUIC.
     #[serde(skip_serializing_if = "is_zero")]
     pub quic_pages: f64,
-    /// The same over QUIC.
+    /// Sum of ln of these pages' times over the predicted ones.
     #[serde(skip_serializing_if = "is_zero")]
     pub quic_residual: f64,
     /// Rate that addresses of the same network have, bit/s; where the client's own is unknown.

@@ -17,12 +17,9 @@ pub(crate) const HEAVIEST: usize = 8;
 /// Counts above which all are halved, so that a host that changes is followed.
 const MOST: f64 = 100_000.0;
 
-/// Objects above which losses hold up several.
-const FEW: u32 = 3;
-
 /// Round trips of a new connection before its first request: TCP and TLS 1.3; QUIC, where half of the
 /// returning clients use early data.
-const COLD: (f64, f64) = (2.0, 0.5);
+pub(crate) const COLD: (f64, f64) = (2.0, 0.5);
 
 /// The usual mix: bytes of the document and of the objects, their number, and weight.
 const USUAL: [(f64, f64, bool, f64); 3] = [
@@ -67,8 +64,8 @@ impl Default for Mix {
 }
 
 impl Mix {
-    /// Counts what a visitor loaded at one go: `bytes` in `requests` responses, on a new connection or not.
-    pub(crate) fn add(&mut self, bytes: u64, requests: u32, cold: bool) {
+    /// Counts what a visitor loaded at one go: `bytes` in so many responses, on a new connection or not.
+    pub(crate) fn add(&mut self, bytes: u64, responses: u32, cold: bool) {
         let class = (bytes >> 10)
             .checked_ilog2()
             .map_or(0, |log| log as usize + 1);
@@ -76,7 +73,7 @@ impl Mix {
         let count = &mut self.counts[place];
         count.weight += 1.0;
         count.bytes += bytes as f64;
-        count.many += if requests > FEW { 1.0 } else { 0.0 };
+        count.many += f64::from(u8::from(Exchange::has_many(responses)));
         self.total += 1.0;
         let (pages, sum) = &mut self.sums[usize::from(!cold)];
         *pages += 1.0;
@@ -287,6 +284,18 @@ mod tests {
         }
         let weights: Vec<f64> = mix.heaviest().map(|(count, _)| count.weight).collect();
         assert_eq!(weights, [1200., 1100., 1000., 900., 800., 700., 600., 500.]);
+    }
+
+    #[test]
+    fn three_objects_beside_a_document_are_few() {
+        for (responses, many) in [(4, false), (5, true)] {
+            let mut mix = Mix::default();
+            mix.add(100_000, responses, true);
+            let (count, cold) = mix.heaviest().next().unwrap();
+            let page = Exchange::of_responses(20_000, 80_000, responses, COLD);
+            assert_eq!(count.exchange(cold), page);
+            assert_eq!(page.many, many);
+        }
     }
 
     proptest! {

@@ -14,7 +14,7 @@
 //! Left to `altway-stats`: estimates from the trials.
 
 use crate::entry::{LoggedPage, LoggedProtocol, LoggedStart, SelectionEntry};
-use crate::mix::Mix;
+use crate::mix::{COLD, Mix};
 use crate::{ClientClass, ClientKey, Evidence, Exchange, Model, Offer, Surface};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -299,16 +299,10 @@ fn trial(
     }
 }
 
-/// The same whichever protocol it came over: of new connections over QUIC half have early data.
+/// The page's load, the same whichever protocol it came over.
 fn exchange(page: &LoggedPage, is_new: bool) -> Exchange {
-    let (setup2, setup3) = if is_new { (2.0, 0.5) } else { (0.0, 0.0) };
-    Exchange {
-        document: page.first as f64,
-        objects: page.rest as f64,
-        many: page.responses > 4,
-        setup2,
-        setup3,
-    }
+    let setup = if is_new { COLD } else { (0.0, 0.0) };
+    Exchange::of_responses(page.first, page.rest, page.responses, setup)
 }
 
 #[cfg(test)]

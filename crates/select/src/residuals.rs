@@ -78,13 +78,8 @@ pub(crate) fn effect(h2: Residuals, h3: Residuals) -> f64 {
     let noise = NOISE * NOISE;
     let base = BASE * BASE;
     let seen2 = h2.pages.max(0.0) / noise;
-    let mean2 = if h2.pages > 0.0 {
-        h2.sum / h2.pages
-    } else {
-        0.0
-    };
-    let shrunk2 = mean2 * seen2 / (seen2 + 1.0 / base);
-    let off = h3.sum / h3.pages - shrunk2;
+    let shrunk2 = h2.mean() * seen2 / (seen2 + 1.0 / base);
+    let off = h3.mean() - shrunk2;
     let variance = noise / h3.pages + 1.0 / (1.0 / base + seen2);
     shrink(off, variance)
 }

@@ -112,7 +112,7 @@ impl Times {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Surface {
     version: u32,
-    /// Returns what the surface was made from.
+    /// Runs and cells that the surface was made from.
     #[serde(default)]
     sources: Sources,
     loss: Loss,

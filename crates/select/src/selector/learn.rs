@@ -165,16 +165,11 @@ fn count(known: &mut ClientState, seen: &Observation, rate: Option<Rate>) {
 }
 
 fn exchange(page: &Page) -> Exchange {
-    let (setup2, setup3) = match page.start {
+    let setup = match page.start {
         Start::Warm => (0.0, 0.0),
         Start::Cold => (2.0, 1.0),
         Start::Early => (2.0, 0.0),
     };
-    Exchange {
-        document: page.first.as_bytes() as f64,
-        objects: page.rest.as_bytes() as f64,
-        many: page.responses > 4,
-        setup2,
-        setup3,
-    }
+    let (first, rest) = (page.first.as_bytes(), page.rest.as_bytes());
+    Exchange::of_responses(first, rest, page.responses, setup)
 }

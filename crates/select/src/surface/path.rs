@@ -12,6 +12,9 @@ const LARGEST_FACTOR: f64 = 6.0;
 /// Bytes of a page's document.
 const DOCUMENT: f64 = 20e3;
 
+/// Objects beside a document above which one lost packet over TCP holds up several.
+const FEW_OBJECTS: u32 = 3;
+
 impl Surface {
     /// Bit/s that clients of a class are expected to take over QUIC: as measured, else the median of the measured
     /// ones for a browser, else the least of browsers.
@@ -67,6 +70,28 @@ impl Exchange {
             setup2,
             setup3,
         }
+    }
+
+    /// A load of `responses`, the first of which had `first` bytes and the others `rest` bytes, after so many round trips
+    /// over TCP and over QUIC.
+    pub(crate) fn of_responses(
+        first: u64,
+        rest: u64,
+        responses: u32,
+        (setup2, setup3): (f64, f64),
+    ) -> Self {
+        Self {
+            document: first as f64,
+            objects: rest as f64,
+            many: Self::has_many(responses),
+            setup2,
+            setup3,
+        }
+    }
+
+    /// True if one lost packet over TCP holds up several of the objects among `responses`, the first of which is a document.
+    pub(crate) const fn has_many(responses: u32) -> bool {
+        responses > FEW_OBJECTS + 1
     }
 
     /// A document of 20 KB that names many objects, `bytes` in all.
