@@ -15,7 +15,7 @@ impl Check<'_> {
 
     fn acme_table(&mut self, config: &Config, acme: &Acme) {
         self.twice(&acme.challenges, "acme", "challenges");
-        if config.listen.is_clear_text() {
+        if self.is_clear_text(&config.listen) {
             self.fault(
                 "acme",
                 "[acme] gets certificates, and the server listens in clear text only",
@@ -23,14 +23,17 @@ impl Check<'_> {
             );
             return;
         }
-        if acme.challenges.contains(&AcmeChallenge::Http01) && !config.listen.has_plain_http() {
+        // What was said and could not be read has its own fault, here and below.
+        let has_plain_http = config.listen.has_plain_http() || self.is_set("listen.http");
+        if acme.challenges.contains(&AcmeChallenge::Http01) && !has_plain_http {
             self.fault(
                 "acme.challenges",
                 "`http-01` is answered over `http`, at which this server does not listen",
                 "give `http = [\"*:80\"]` in [listen], or take `tls-alpn-01`",
             );
         }
-        if acme.folder.is_none() && config.state.is_none() && !self.is_set("acme.folder") {
+        let has_folder = acme.folder.is_some() || config.state.is_some();
+        if !has_folder && !self.is_set("acme.folder") && !self.is_set("state") {
             self.fault(
                 "acme",
                 "[acme] has no folder for its account and certificates",
@@ -53,8 +56,8 @@ impl Check<'_> {
     fn issuer(&mut self, config: &Config, site: &Site, path: &str) {
         let has_acme = config.acme.is_some();
         let certificate = format!("{path}.certificate");
-        // What was said and could not be read has its own fault.
-        let is_unread = site.issued_by.is_none() && self.is_set(&certificate);
+        let is_unread = (site.issued_by.is_none() && self.is_set(&certificate))
+            || (!has_acme && self.is_set("acme"));
         if site.issuer(has_acme) != Some(Issuer::Acme) || is_unread {
             return;
         }

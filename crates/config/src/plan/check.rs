@@ -44,6 +44,11 @@ impl<'p> Check<'p> {
         self.places.of(path).is_some()
     }
 
+    /// Returns true if no client has TLS. What `https` says and could not be read has its own fault.
+    pub(super) fn is_clear_text(&self, listen: &Listen) -> bool {
+        listen.is_clear_text() && !self.is_set("listen.https")
+    }
+
     /// ` (altway.toml:3:1)`, or nothing where no place is known.
     pub(super) fn at(&self, path: &str) -> String {
         let place = self.places.of(path);
@@ -89,7 +94,7 @@ impl<'p> Check<'p> {
             );
         }
         self.protocols("listen.protocols", listen.protocols);
-        let clear = listen.is_clear_text();
+        let clear = self.is_clear_text(listen);
         if clear && self.is_set("listen.protocols") && listen.protocols.contains(Protocol::H3) {
             self.fault(
                 "listen.protocols",
@@ -97,7 +102,7 @@ impl<'p> Check<'p> {
                 "leave `h3` out, or listen with `https`",
             );
         }
-        self.transport(&config.transport, listen.has_http3());
+        self.transport(&config.transport, listen);
         let keys = config.ticket_keys.len();
         if keys > MAX_TICKET_KEYS {
             self.fault(
@@ -115,7 +120,11 @@ impl<'p> Check<'p> {
         }
     }
 
-    fn transport(&mut self, transport: &Transport, has_http3: bool) {
+    fn transport(&mut self, transport: &Transport, listen: &Listen) {
+        // Where there is TLS that could not be read, `protocols` alone says it.
+        let is_unread = listen.is_clear_text() && !self.is_clear_text(listen);
+        let has_http3 =
+            listen.has_http3() || (is_unread && listen.protocols.contains(Protocol::H3));
         if transport.early_data == EarlyData::All && !has_http3 {
             self.fault(
                 "transport.early-data",
@@ -144,7 +153,7 @@ impl<'p> Check<'p> {
                 self.protocols("listen", listener.protocols);
             }
         }
-        if listen.alt_svc_port.is_some() && listen.is_clear_text() {
+        if listen.alt_svc_port.is_some() && self.is_clear_text(listen) {
             self.fault(
                 "listen.alt-svc-port",
                 "`alt-svc-port` is about `https`, which is not given",

@@ -107,7 +107,7 @@ impl Check<'_> {
     }
 
     fn transport_of(&mut self, config: &Config, site: &Site, path: &str) {
-        let (clear, protocols) = (config.listen.is_clear_text(), config.listen.protocols);
+        let (clear, protocols) = (self.is_clear_text(&config.listen), config.listen.protocols);
         if clear && !site.certificates.is_empty() {
             self.fault(
                 &format!("{path}.certificate"),

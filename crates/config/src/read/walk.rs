@@ -16,7 +16,7 @@ use toml::de::DeValue;
 pub(super) struct Walk {
     pub(super) faults: Vec<Fault>,
     pub(super) places: Places,
-    /// True if a file is not TOML.
+    /// True if a file is not TOML, or was not read.
     pub(super) is_broken: bool,
     source: Option<Source>,
     /// The folder that relative paths are relative to.
@@ -116,6 +116,7 @@ impl Walk {
             .map(Path::to_owned)
             .unwrap_or_default();
         if text.len() > MAX_TEXT {
+            self.is_broken = true;
             self.source = Some(Source::new(Some(name), ""));
             let hint = "split it, and `include` the parts";
             self.fault(

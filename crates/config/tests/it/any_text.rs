@@ -1,6 +1,6 @@
 //! Texts that nobody meant as a configuration, and those that nearly are one.
 
-use altway_config::{NoFiles, PrintExtent, keys, read};
+use altway_config::{MAX_TEXT, NoFiles, PrintExtent, keys, read};
 use proptest::prelude::*;
 
 /// A line with a key of any table and a value that fits some key.
@@ -87,6 +87,14 @@ fn check(text: &str) -> Result<(), TestCaseError> {
         }
     }
     Ok(())
+}
+
+#[test]
+fn of_a_text_that_is_too_long_nothing_else_is_said() {
+    let text = "#".repeat(MAX_TEXT + 1);
+    let faults = read("a.toml", &text, &mut NoFiles).unwrap_err();
+    let said: Vec<_> = faults.as_slice().iter().map(|it| &*it.message).collect();
+    assert_eq!(said, [format!("the file is longer than {MAX_TEXT} bytes")]);
 }
 
 proptest! {
