@@ -11,7 +11,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use http::StatusCode;
 use rustix::fs::{
-    AtFlags, CWD, Mode, OFlags, fstat, fstatvfs, linkat, openat, renameat, statat, unlinkat,
+    AtFlags, CWD, Mode, OFlags, fstat, fstatvfs, linkat, openat, renameat, stat, statat, unlinkat,
 };
 use rustix::io::Errno;
 use std::fs::File;
@@ -19,8 +19,8 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The beginning of the names that files have for the moment in which they take the place of others. No upload can have such a
@@ -55,10 +55,15 @@ pub enum UploadFolderError {
     },
 }
 
-/// A folder for uploads.
+/// The folder for uploads that a path leads to, which may be another from one upload to the next. An upload ends in the
+/// one that it has begun in.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    dir: Arc<Dir>,
+    /// Absolute: the process may change its own folder later.
+    path: PathBuf,
+    current: Mutex<Arc<Dir>>,
+    /// True if the log has it that the path leads to no folder that can be used.
+    is_lost: AtomicBool,
     pub(crate) disk: Arc<Disk>,
     min_free: u64,
 }
@@ -141,36 +146,56 @@ impl Folder {
     /// # Errors
     /// They can not.
     pub(crate) fn open(path: &Path, min_free: u64) -> Result<Self, UploadFolderError> {
-        let open = || {
-            let dir = Dir::open_ambient_dir(path, ambient_authority())?;
-            remove_left_behind(&dir)?;
-            Ok(dir)
-        };
-        let dir = open().map_err(|source| UploadFolderError::Open {
-            path: path.into(),
-            source,
-        })?;
-        unnamed(&dir).map_err(|source| UploadFolderError::Unnamed {
-            path: path.into(),
-            source,
-        })?;
         Ok(Self {
-            dir: Arc::new(dir),
+            path: std::path::absolute(path).unwrap_or_else(|_| path.into()),
+            current: Mutex::new(Arc::new(open(path)?)),
+            is_lost: AtomicBool::new(false),
             disk: Arc::default(),
             min_free,
         })
     }
 
-    /// A folder below this one. To be called on a thread of the disk, as everything here.
+    fn current(&self) -> MutexGuard<'_, Arc<Dir>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks which folder the path leads to: a deployment switches links, an operator moves folders. One that is gone, or
+    /// that no other can be used in place of, stays in use.
+    fn look(&self) -> Arc<Dir> {
+        let mut current = self.current();
+        if is_at(&current, &self.path) {
+            self.is_lost.store(false, Ordering::Relaxed);
+            return Arc::clone(&current);
+        }
+        let path = self.path.display();
+        match open(&self.path) {
+            Ok(dir) => {
+                *current = Arc::new(dir);
+                tracing::info!("`{path}`, for uploads, is another folder now");
+            }
+            Err(error) if !self.is_lost.swap(true, Ordering::Relaxed) => {
+                let source = std::error::Error::source(&error).map(ToString::to_string);
+                tracing::warn!(
+                    error = source.unwrap_or_default(),
+                    "uploads go on into the folder that was `{path}`: no other can be used there (`altway reload` may say why)"
+                );
+            }
+            Err(_) => {}
+        }
+        Arc::clone(&current)
+    }
+
+    /// A folder below this one, as its path is now. To be called on a thread of the disk, as everything here.
     ///
     /// # Errors
     /// There is none.
     pub(crate) fn below(&self, path: &[String]) -> Result<Arc<Dir>, Refusal> {
+        let dir = self.look();
         if path.is_empty() {
-            return Ok(Arc::clone(&self.dir));
+            return Ok(dir);
         }
         let relative: PathBuf = path.iter().collect();
-        let opened = self.dir.open_dir(&relative);
+        let opened = dir.open_dir(&relative);
         opened.map(Arc::new).map_err(|error| {
             let errno = error.raw_os_error().map(Errno::from_raw_os_error);
             if matches!(
@@ -247,7 +272,8 @@ impl Folder {
         check_replaceable(place)?;
         let of_system = |error: Errno| Refusal::of_system(&error.into());
         // In the folder itself, where it is found if we are killed now; a folder below may be another file system.
-        let mut own: &Dir = &self.dir;
+        let current = Arc::clone(&self.current());
+        let mut own: &Dir = &current;
         let name = loop {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let name = format!("{TEMPORARY_PREFIX}{}-{number}", std::process::id());
@@ -271,6 +297,30 @@ impl Folder {
             }
         }
     }
+}
+
+fn open(path: &Path) -> Result<Dir, UploadFolderError> {
+    let opened = Dir::open_ambient_dir(path, ambient_authority()).and_then(|dir| {
+        remove_left_behind(&dir)?;
+        Ok(dir)
+    });
+    let dir = opened.map_err(|source| UploadFolderError::Open {
+        path: path.into(),
+        source,
+    })?;
+    unnamed(&dir).map_err(|source| UploadFolderError::Unnamed {
+        path: path.into(),
+        source,
+    })?;
+    Ok(dir)
+}
+
+/// Returns true if the path leads to the folder.
+fn is_at(dir: &Dir, path: &Path) -> bool {
+    let (Ok(own), Ok(found)) = (fstat(dir), stat(path)) else {
+        return false;
+    };
+    (own.st_dev, own.st_ino) == (found.st_dev, found.st_ino)
 }
 
 /// Refuses a name that can't be given.
@@ -380,4 +430,48 @@ fn remove_left_behind(dir: &Dir) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_folder_that_is_replaced_is_used_from_the_next_upload_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir(at("in")).unwrap();
+        let folder = Folder::open(&at("in"), 0).unwrap();
+        let store = |dir: &Arc<Dir>, name: &str| {
+            let place = Place {
+                folder: Arc::clone(dir),
+                name: name.into(),
+                if_taken: IfTaken::Replaces,
+            };
+            let file = folder.unnamed(dir, 0).unwrap();
+            folder.commit(&[CompleteFile::new(place, &file)]).unwrap();
+        };
+        let begun = folder.below(&[]).unwrap();
+        store(&begun, "one");
+        fs::rename(at("in"), at("former")).unwrap();
+        store(&folder.below(&[]).unwrap(), "while none is there");
+        assert!(at("former/while none is there").exists());
+        fs::create_dir_all(at("in/sub")).unwrap();
+        store(&folder.below(&[]).unwrap(), "two");
+        store(&folder.below(&["sub".into()]).unwrap(), "three");
+        assert!(at("in/two").exists() && at("in/sub/three").exists());
+        // Both by a name that is free and by one that is taken.
+        store(&begun, "begun before");
+        store(&begun, "one");
+        assert!(at("former/begun before").exists());
+        assert_eq!(fs::read_dir(at("in")).unwrap().count(), 2);
+        assert_eq!(fs::read_dir(at("former")).unwrap().count(), 3);
+        // As deployments switch a link.
+        fs::rename(at("in"), at("2")).unwrap();
+        symlink("2", at("in")).unwrap();
+        store(&folder.below(&[]).unwrap(), "four");
+        assert!(at("2/four").exists());
+    }
 }
