@@ -20,9 +20,9 @@ struct Arguments {
     /// Run the quick form, as the tests do.
     #[arg(long)]
     quick: bool,
-    /// The binary to attack.
-    #[arg(long, value_name = "FILE")]
-    server: PathBuf,
+    /// The binary to attack; needed unless there is --list.
+    #[arg(long, value_name = "FILE", required_unless_present = "list")]
+    server: Option<PathBuf>,
 }
 
 fn main() -> Result<ExitCode> {
@@ -36,7 +36,8 @@ fn main() -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     raise_descriptors();
-    let server = arguments.server.canonicalize()?;
+    let server = arguments.server.expect("required without --list");
+    let server = server.canonicalize()?;
     let scale = if arguments.quick {
         Scale::Quick
     } else {
@@ -72,4 +73,17 @@ fn chosen(arguments: &Arguments) -> Result<Vec<&'static Attack>> {
         attacks.push(attack);
     }
     Ok(attacks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_needs_no_server_and_attacks_do() {
+        let parsed = |line: &[&str]| Arguments::try_parse_from(line).is_ok();
+        assert!(parsed(&["attack", "--list"]));
+        assert!(parsed(&["attack", "--server", "altway"]));
+        assert!(!parsed(&["attack"]) && !parsed(&["attack", "--quick"]));
+    }
 }
