@@ -3,7 +3,10 @@
 use crate::hint::usage_error;
 use altway_config::{ConfigFiles, Faults, Places, Plan, read_with_places};
 use anyhow::Result;
+use rustix::fs::{OFlags, fcntl_setfl};
 use std::error::Error;
+use std::io::Read;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::{fmt, fs, io};
 
@@ -14,9 +17,13 @@ use std::{fmt, fs, io};
 pub(crate) fn load(file: &Path) -> Result<(Plan, Places)> {
     let name = file.display().to_string();
     let text = text_of(file).map_err(|reason| {
+        let hint = match reason.kind() {
+            io::ErrorKind::InvalidData => "have your editor save it as UTF-8",
+            _ => "give a file: docs/configuration.md has examples, `altway config show -- DIR` makes one",
+        };
         usage_error(
             format!("cannot read the configuration `{name}`: {reason}"),
-            "give a file: docs/configuration.md has examples, `altway config show -- DIR` makes one",
+            hint,
         )
     })?;
     read_with_places(&name, &text, &mut Disk).map_err(|faults| refused(&name, faults))
@@ -88,9 +95,39 @@ impl ConfigFiles for Disk {
 
 /// The text of a file, and little more than a configuration may have of one that is longer.
 fn text_of(path: &Path) -> io::Result<String> {
-    use io::Read as _;
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     let most = altway_config::MAX_TEXT as u64 + 1;
-    fs::File::open(path)?.take(most).read_to_string(&mut text)?;
-    Ok(text)
+    open(path)?.take(most).read_to_end(&mut bytes)?;
+    // Of one that is longer, a character may be cut in two; its length is its fault.
+    if bytes.len() as u64 == most {
+        return Ok(String::from_utf8_lossy(&bytes).into_owned());
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("line {line} is not text in UTF-8"),
+        )
+    })
+}
+
+/// Opens a file to read. A pipe that nobody writes to would be waited for without end.
+fn open(path: &Path) -> io::Result<impl Read> {
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let mut file = fs::File::options()
+        .read(true)
+        .custom_flags(flags)
+        .open(path)?;
+    let mut first = Vec::new();
+    if file.metadata()?.file_type().is_fifo() {
+        first.resize(1, 0);
+        match file.read(&mut first) {
+            Ok(0) => return Err(io::Error::other("it is a pipe that nobody writes to")),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => first.clear(),
+            read => drop(read?),
+        }
+    }
+    fcntl_setfl(&file, OFlags::empty())?;
+    Ok(io::Cursor::new(first).chain(file))
 }

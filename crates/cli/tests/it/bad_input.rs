@@ -530,3 +530,43 @@ fn a_certificate_that_nobody_trusts() {
         assert_error(&mut load, "certificate", "name the authority with --ca");
     }
 }
+
+#[test]
+fn a_configuration_that_is_no_text_of_a_file() {
+    let dir = Dir::new();
+    let check = |name: &str, error: &str, hint: &str| {
+        for command in [["config", "check"], ["serve", "--config"]] {
+            let mut command = dir.altway(command);
+            command.arg(name);
+            assert_error(&mut command, error, hint);
+        }
+    };
+    std::fs::write(dir.path().join("latin1.toml"), b"# a\n# \xe9\n").unwrap();
+    check(
+        "latin1.toml",
+        "cannot read the configuration `latin1.toml`: line 2 is not text in UTF-8",
+        "have your editor save it as UTF-8",
+    );
+    let made = Command::new("mkfifo").arg(dir.path().join("pipe")).status();
+    assert!(made.unwrap().success());
+    check("pipe", "it is a pipe that nobody writes to", "give a file");
+    check(".", "Is a directory", "give a file");
+}
+
+#[test]
+fn a_configuration_comes_through_a_pipe_as_well() {
+    use std::io::Write;
+    let dir = Dir::new();
+    let mut command = dir.altway(["config", "check", "/dev/stdin"]);
+    command.stdin(std::process::Stdio::piped());
+    command.stderr(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut pipe = child.stdin.take().unwrap();
+    // More than a pipe holds: it is read while it is written.
+    let text = format!("{}\nhere = 1\n", "# long\n".repeat(20_000));
+    pipe.write_all(text.as_bytes()).unwrap();
+    drop(pipe);
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("unknown key `here`"), "{said}");
+}
