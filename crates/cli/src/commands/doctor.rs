@@ -19,7 +19,8 @@ Examples:
   altway doctor
   altway doctor --host www.example.org
 
-Exit code: 0 when the lab can run here, 1 when it can't.")]
+Exit code: 0 when a server finds all that it needs, 1 when something is missing to it. Whether the lab can run here, the last
+line says.")]
 pub(crate) struct Arguments {
     /// Check a chain of certificates as well (PEM, the server's own first): its dates, who can read its key, and
     /// whether it costs QUIC clients a round trip.
@@ -50,10 +51,9 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     } else {
         printer.data(&report(&findings))?;
     }
-    Ok(if can_run_the_lab(&findings) {
-        Answer::Done
-    } else {
-        Answer::No
+    Ok(match can_serve(&findings) {
+        true => Answer::Done,
+        false => Answer::No,
     })
 }
 
@@ -91,6 +91,13 @@ fn https_record(host: &str) -> Result<Finding> {
             format!("remove it, or leave h3 out of it: `altway dns-record {host}` says how and why")
         }),
     })
+}
+
+/// Returns true if nothing is missing that a server needs; what is limited, and what the lab alone needs, does not count.
+fn can_serve(findings: &[Finding]) -> bool {
+    let hinders =
+        |finding: &Finding| finding.state == State::Missing && !finding.topic.is_of_the_lab();
+    !findings.iter().any(hinders)
 }
 
 /// The emulated link needs namespaces; all else costs accuracy or speed only.
@@ -170,6 +177,14 @@ mod tests {
             Topic::Namespaces,
             State::Limited
         )]));
+    }
+
+    #[test]
+    fn what_the_lab_lacks_and_what_is_limited_are_no_faults_of_a_server() {
+        let missing = |topic| can_serve(&[finding(topic, State::Missing)]);
+        assert!(missing(Topic::Namespaces) && missing(Topic::Kernel));
+        assert!(!missing(Topic::UdpOffload));
+        assert!(can_serve(&[finding(Topic::UdpOffload, State::Limited)]));
     }
 
     #[test]

@@ -321,8 +321,9 @@ fn without_the_right_to_make_namespaces_the_hint_names_doctor() {
         assert!(said.contains("hint: run `altway doctor`"), "{said}");
     }
     assert!(!dir.path().join("runs").exists());
-    assert_eq!(
-        without_rights(altway, &["doctor"]).unwrap().status.code(),
-        Some(1)
-    );
+    // It is no fault of a server's.
+    let output = without_rights(altway, &["doctor"]).unwrap();
+    let said = text(&output.stdout);
+    assert!(said.contains("The lab can't run on this machine"), "{said}");
+    assert_eq!(output.status.code(), Some(0), "{said}");
 }

@@ -127,6 +127,7 @@ impl Topic {
                 | Self::RealtimePriority
                 | Self::ArrivalTimes
                 | Self::Netem
+                | Self::Kernel
         )
     }
 }

@@ -65,7 +65,7 @@ pub(super) fn udp_offload() -> Finding {
         (true, true) => return Finding::ok(topic, "both"),
         (true, false) => (State::Limited, "segmentation offload only"),
         (false, true) => (State::Limited, "receive offload only"),
-        (false, false) => (State::Missing, "neither"),
+        (false, false) => (State::Limited, "neither"),
     };
     Finding::flawed(topic, state, seen)
         .cost("HTTP/3 makes a system call for each packet and takes several times the CPU")
@@ -81,7 +81,7 @@ pub(super) fn congestion_control() -> Finding {
         return Finding::ok(topic, seen);
     }
     if !has_cubic(&available) {
-        return Finding::flawed(topic, State::Missing, seen)
+        return Finding::flawed(topic, State::Limited, seen)
             .cost("no comparison with cubic, which most of the Internet uses")
             .fix("modprobe tcp_cubic");
     }
