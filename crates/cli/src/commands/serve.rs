@@ -238,7 +238,7 @@ pub(super) fn run_plan(
         acme.start(&ordered, printer)?;
     }
     if let Some(watchdog) = watchdog {
-        notify::watch(watchdog, options.threads.get(), server.monitor())?;
+        notify::watch(watchdog, server.monitor())?;
     }
     memory::watch()?;
     let circumstances = (how, admin_at.as_ref());

@@ -2,6 +2,8 @@
 
 use crate::common::{Dir, Serving, TIME_LIMIT, installed, success};
 use rustix::process::Signal;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 
@@ -116,6 +118,37 @@ fn a_service_manager_that_is_gone_keeps_no_server_from_serving() {
     assert_eq!(server.terminate(), Some(0));
     let log = std::fs::read_to_string(dir.path().join("log")).unwrap();
     assert!(log.contains("the service manager can't be told"), "{log}");
+}
+
+#[test]
+fn a_server_that_stops_is_well_until_its_last_request_ends() {
+    let dir = Dir::new();
+    let manager = Manager::bind(&dir);
+    // More than the buffers of a connection hold.
+    std::fs::create_dir(dir.path().join("site")).unwrap();
+    let large = std::fs::File::create(dir.path().join("site/large")).unwrap();
+    large.set_len(256 << 20).unwrap();
+    let text = "threads = 2\ngrace = \"60s\"\n[listen]\nhttp = [\"127.0.0.1:0\"]\n[[site]]\ndefault = true\n\
+                route = [{ files = \"site\" }]\n";
+    dir.file("altway.toml", text);
+    let mut command = dir.altway(["serve", "--config", "altway.toml", "--json"]);
+    command.env("NOTIFY_SOCKET", dir.path().join("notify"));
+    command.env("WATCHDOG_USEC", "400000");
+    let server = Serving::spawn(&dir, command);
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+    stream.set_read_timeout(Some(TIME_LIMIT)).unwrap();
+    stream
+        .write_all(b"GET /large HTTP/1.1\r\nhost: a\r\n\r\n")
+        .unwrap();
+    stream.read_exact(&mut [0; 12]).unwrap();
+    server.signal(Signal::TERM);
+    while manager.told() != ["STOPPING=1"] {}
+    // One worker has the request, and the other ends at once.
+    for _ in 0..10 {
+        assert_eq!(manager.told(), ["WATCHDOG=1"]);
+    }
+    drop(stream);
+    assert_eq!(server.wait(), Some(0));
 }
 
 /// A threshold of 20 is an exposure of 2.0 of 10.

@@ -64,19 +64,19 @@ pub(super) fn heartbeat(watchdog: Duration) -> Duration {
     (watchdog / 8).max(MIN_HEARTBEAT)
 }
 
-/// Tells the watchdog that the process is well, four times in its time, for as long as all `workers` turn; on a thread
-/// of its own.
+/// Tells the watchdog that the process is well, four times in its time, for as long as all workers turn; on a thread of
+/// its own.
 ///
 /// # Errors
 /// There is no thread to be had.
-pub(super) fn watch(watchdog: Duration, workers: usize, monitor: Monitor) -> io::Result<()> {
+pub(super) fn watch(watchdog: Duration, monitor: Monitor) -> io::Result<()> {
     let thread = std::thread::Builder::new().name("watchdog".into());
     let watch = move || {
         let mut before = Vec::new();
         loop {
             std::thread::sleep(watchdog / 4);
             let beats = monitor.heartbeats();
-            if all_turn(&before, &beats, workers) {
+            if all_turn(&before, &beats) {
                 notify_manager(&[NotifyState::Watchdog]);
             } else {
                 tracing::debug!(?beats, "a worker stands still: the watchdog is not told");
@@ -87,10 +87,11 @@ pub(super) fn watch(watchdog: Duration, workers: usize, monitor: Monitor) -> io:
     thread.spawn(watch).map(drop)
 }
 
-/// True if each of so many workers has shown that it turned since `before`. One that was started again begins anew.
-fn all_turn(before: &[u64], now: &[u64], workers: usize) -> bool {
+/// True if each worker that runs has shown that it turned since `before`. One that was started again begins anew; of a
+/// server that stops or was replaced, those end first that have nothing left to do.
+fn all_turn(before: &[u64], now: &[u64]) -> bool {
     let stands = |(place, beats): (usize, &u64)| before.get(place) == Some(beats);
-    now.len() == workers && !now.iter().enumerate().any(stands)
+    !now.is_empty() && !now.iter().enumerate().any(stands)
 }
 
 fn notify_manager(states: &[NotifyState<'_>]) {
@@ -110,12 +111,12 @@ mod tests {
 
     #[test]
     fn one_worker_that_stands_still_is_enough() {
-        assert!(all_turn(&[], &[1, 1], 2), "at the beginning");
-        assert!(all_turn(&[1, 1], &[2, 9], 2));
-        assert!(!all_turn(&[1, 1], &[2, 1], 2));
-        assert!(!all_turn(&[1, 1], &[2], 2), "one has ended");
-        assert!(!all_turn(&[], &[], 2), "none has begun");
-        assert!(all_turn(&[5, 7], &[6, 1], 2), "one was started again");
+        assert!(all_turn(&[], &[1, 1]), "at the beginning");
+        assert!(all_turn(&[1, 1], &[2, 9]));
+        assert!(!all_turn(&[1, 1], &[2, 1]));
+        assert!(all_turn(&[1, 1], &[2]), "one has ended");
+        assert!(!all_turn(&[], &[]), "none has begun");
+        assert!(all_turn(&[5, 7], &[6, 1]), "one was started again");
     }
 
     #[test]
