@@ -180,7 +180,7 @@ pub(super) fn run_plan(
     let places = Places::of(plan, how.file.as_deref(), admin_at.as_ref());
     let account = Account::of(plan.config())?;
     // Before any other thread begins.
-    let sandbox = Sandbox::enter(plan, &places, admin_at.as_ref())?;
+    let sandbox = Arc::new(Sandbox::enter(plan, &places, admin_at.as_ref())?);
     queue_stderr(printer);
     let site = setup::site(plan, &how.statistics, printer)?;
     let mut stamps = watch::Stamps::of(plan);
@@ -193,7 +193,7 @@ pub(super) fn run_plan(
     options.heartbeat = watchdog.map(notify::heartbeat);
     options.challenges = acme.as_ref().map(acme::Acme::challenges);
     // Before the server can be told of: a signal that nobody handles would end it.
-    reopen_at_signal(&options, *printer)?;
+    reopen_at_signal(&options, Arc::clone(&sandbox), *printer)?;
     let server = Server::bind(&options)?;
     let (handle, signal) = stop_channel();
     let memory =
@@ -311,7 +311,7 @@ fn handle_signals(stop: StopHandle, admin: Admin, manager: Manager) -> Result<()
 }
 
 /// Log rotation renames files, and says so by SIGUSR1.
-fn reopen_at_signal(options: &Options, printer: Printer) -> Result<()> {
+fn reopen_at_signal(options: &Options, sandbox: Arc<Sandbox>, printer: Printer) -> Result<()> {
     let access = options.access_log.clone();
     let selection = options.selection_log.clone();
     signals::on_reopen(move || {
@@ -321,9 +321,12 @@ fn reopen_at_signal(options: &Options, printer: Printer) -> Result<()> {
                 .say("SIGUSR1: there is no access log or selection log in a file to open anew");
         }
         let failed = |what: &str, path: &Path, error: io::Error| {
+            let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
+            let hindrance = is_denied.then(|| sandbox.hinders_log(path)).flatten();
+            let why = hindrance.map_or_else(String::new, |why| format!(": {why}"));
             let path = path.display();
             tracing::error!(
-                "SIGUSR1: the former {what} stays in use: cannot open `{path}`: {error}"
+                "SIGUSR1: the former {what} stays in use: cannot open `{path}`: {error}{why}"
             );
         };
         if let Some((log, path)) = access

@@ -266,13 +266,18 @@ fn the_kernel_holds_a_server_to_the_files_that_its_configuration_names() {
     symlink(dir.path().join("elsewhere"), &logs).unwrap();
     server.signal(Signal::USR1);
     eventually("the kernel's refusal", || {
-        log(&dir).contains("Permission denied")
+        let said = log(&dir);
+        said.contains("Permission denied") && said.contains("/logs` lies outside of what")
     });
     assert!(!dir.path().join("elsewhere/access.log").exists());
-    assert_eq!(server.terminate(), Some(0));
-
     fs::remove_file(&logs).unwrap();
     fs::create_dir(&logs).unwrap();
+    server.signal(Signal::USR1);
+    eventually("what became of the folder", || {
+        log(&dir).contains("/logs` was replaced by another of its name")
+    });
+    assert_eq!(server.terminate(), Some(0));
+
     write("sandbox = false", "site");
     let server = serve_by(&dir, "etc/altway.toml");
     assert_eq!(status(&dir)["sandbox"], "off");
@@ -314,17 +319,33 @@ fn uploads_and_takeovers_go_on_within_the_sandbox() {
     };
     dir.file("altway.toml", text_of(0));
     let first = serve(&dir);
-    let put = |server: &Serving, name: &str| {
+    let store = |server: &Serving, name: &str| {
         use std::io::{Read, Write};
         let mut stream = std::net::TcpStream::connect(("127.0.0.1", server.port)).unwrap();
         write!(stream, "PUT /in/{name} HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\nconnection: close\r\n\r\nabc").unwrap();
         let mut response = String::new();
         stream.read_to_string(&mut response).unwrap();
         assert!(response.starts_with("HTTP/1.1 201"), "{response}");
+    };
+    let put = |server: &Serving, name: &str| {
+        store(server, name);
         assert_eq!(fs::read(dir.path().join("in").join(name)).unwrap(), b"abc");
     };
     put(&first, "one");
     put(&first, "deep/two");
+    // The kernel lets the process into the folder that was there, whatever its name.
+    let (folder, former) = (dir.path().join("in"), dir.path().join("former"));
+    fs::rename(&folder, &former).unwrap();
+    fs::create_dir(&folder).unwrap();
+    if has_sandbox(&dir) {
+        store(&first, "moved");
+        assert!(former.join("moved").exists());
+        assert!(log(&dir).contains("uploads go on into the folder that was"));
+        reload_is_refused(
+            &dir,
+            &["in` was replaced by another of its name", "write = ["],
+        );
+    }
     dir.file("altway.toml", text_of(first.port));
     let second = serve(&dir);
     assert_eq!(second.predecessor, Some(first.process()));

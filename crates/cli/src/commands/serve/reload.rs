@@ -29,7 +29,7 @@ pub(super) struct Reloading {
     current: Mutex<Current>,
     server: ReloadHandle,
     /// The files that can be reached.
-    sandbox: Sandbox,
+    sandbox: Arc<Sandbox>,
     /// Counts what routes with `proxy` do, over all plans.
     statistics: Arc<Statistics>,
     printer: Printer,
@@ -52,7 +52,7 @@ impl Reloading {
         plan: Plan,
         stamps: Stamps,
         (server, statistics): (ReloadHandle, Arc<Statistics>),
-        (sandbox, acme): (Sandbox, Option<Ordering>),
+        (sandbox, acme): (Arc<Sandbox>, Option<Ordering>),
         printer: Printer,
     ) -> Self {
         Self {
@@ -206,12 +206,8 @@ impl Reloading {
     /// Has the server go by a plan; the files of its certificates, and what is new in it.
     fn replaced(&self, current: &Plan, plan: &Plan) -> Result<(Stamps, String)> {
         acme::check_change(self.acme.as_ref(), plan)?;
-        if let Some(outside) = self.sandbox.outside(&Places::of(plan, None, None)) {
-            let outside = outside.display();
-            anyhow::bail!(
-                "`{outside}` lies outside of what this process can reach (its sandbox): that needs a new process, as by \
-                 `takeover`, or `sandbox = {{ read = [\"…\"] }}` from the start"
-            );
+        if let Some(hindrance) = self.sandbox.outside(&Places::of(plan, None, None)) {
+            anyhow::bail!(hindrance);
         }
         let acme = self.acme.as_ref();
         let acme = acme.map(|acme| Ok::<_, anyhow::Error>((acme, acme.prepare(plan)?)));
@@ -486,7 +482,7 @@ mod tests {
             plan,
             stamps,
             (server.reload_handle(), Arc::default()),
-            (Sandbox::none(State::Off), ordering),
+            (Arc::new(Sandbox::none(State::Off)), ordering),
             printer,
         );
         (server, reloading)

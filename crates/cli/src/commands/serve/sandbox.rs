@@ -19,7 +19,8 @@ use landlock::{
 };
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
-use std::os::unix::fs::DirBuilderExt;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// The newest set of rights whose meaning for a server was looked at.
@@ -101,9 +102,19 @@ impl Right {
 #[derive(Debug)]
 pub(super) struct Sandbox {
     state: State,
-    /// The place that can be reached, by its real path.
-    rights: BTreeMap<PathBuf, Vec<Right>>,
+    /// The places that can be reached, by their real paths.
+    rights: BTreeMap<PathBuf, Place>,
 }
+
+/// A place that can be reached, for as long as it is not replaced by another of its name.
+#[derive(Debug)]
+struct Place {
+    identity: Identity,
+    rights: Vec<Right>,
+}
+
+/// Device and inode.
+type Identity = (u64, u64);
 
 impl Sandbox {
     /// Goes in, where the kernel has it and the configuration does not say otherwise. To be called while the process
@@ -180,11 +191,19 @@ impl Sandbox {
 
     /// Leaves out what is not there, which can't be reached later either.
     fn add(&mut self, path: &Path, right: Right) {
-        if let Ok(real) = fs::canonicalize(path) {
-            let rights = self.rights.entry(real).or_default();
-            if !rights.contains(&right) {
-                rights.push(right);
-            }
+        let Ok(real) = fs::canonicalize(path) else {
+            return;
+        };
+        let Ok(identity) = identity(&real) else {
+            return;
+        };
+        let rights = Vec::new();
+        let place = self
+            .rights
+            .entry(real)
+            .or_insert(Place { identity, rights });
+        if !place.rights.contains(&right) {
+            place.rights.push(right);
         }
     }
 
@@ -200,13 +219,14 @@ impl Sandbox {
             false => ruleset.handle_access(AccessNet::BindTcp)?,
         };
         let mut created = ruleset.create()?;
-        for (path, rights) in &self.rights {
+        for (path, place) in &self.rights {
             // One that has gone meanwhile is not there for the process.
             let Ok(opened) = PathFd::new(path) else {
                 continue;
             };
             let mut access = BitFlags::empty();
-            rights.iter().for_each(|right| access |= right.access());
+            let rights = place.rights.iter();
+            rights.for_each(|right| access |= right.access());
             if !path.is_dir() {
                 access &= AccessFs::from_file(KNOWN);
             }
@@ -218,38 +238,80 @@ impl Sandbox {
         Ok(created.restrict_self()?.ruleset)
     }
 
-    /// The first place of a plan's sites that can't be reached from within.
-    pub(super) fn outside(&self, places: &Places) -> Option<PathBuf> {
+    /// Says why the first place of a plan's sites that can't be reached from within can not, and what to do.
+    pub(super) fn outside(&self, places: &Places) -> Option<String> {
+        let mut hindrances = places.of_sites().map(|(path, usage)| match usage {
+            Use::Store => self.hindrance(path, Right::Write),
+            _ => self.hindrance(path, Right::Read),
+        });
+        hindrances.find_map(|it| it)
+    }
+
+    /// Says why a log can't be opened anew from within, and what to do; `None`: it is not the sandbox that hinders.
+    pub(super) fn hinders_log(&self, log: &Path) -> Option<String> {
+        self.hindrance(&parent(log), Right::Append)
+    }
+
+    fn hindrance(&self, path: &Path, right: Right) -> Option<String> {
         if self.state != State::On {
             return None;
         }
-        let is_outside = |(path, usage): &(&Path, Use)| match usage {
-            Use::Store => !self.covers(path, Right::Write),
-            _ => !self.covers(path, Right::Read),
+        // Said by whoever opens it.
+        let real = fs::canonicalize(path).ok()?;
+        let mut replaced = None;
+        for above in real.ancestors() {
+            let Some(place) = self.rights.get(above) else {
+                continue;
+            };
+            if !place.rights.contains(&right) && !place.rights.contains(&Right::Write) {
+                continue;
+            }
+            match identity(above).is_ok_and(|it| it == place.identity) {
+                true => return None,
+                false => replaced = replaced.or(Some(above)),
+            }
+        }
+        let key = match right {
+            Right::Read => "read",
+            _ => "write",
         };
-        let outside = places.of_sites().find(is_outside);
-        outside.map(|(path, _)| path.to_owned())
+        let (what, named) = match replaced {
+            Some(place) => (
+                format!(
+                    "`{}` was replaced by another of its name, which this process can't reach",
+                    place.display()
+                ),
+                parent(place).display().to_string(),
+            ),
+            None => (
+                format!(
+                    "`{}` lies outside of what this process can reach",
+                    path.display()
+                ),
+                "…".to_owned(),
+            ),
+        };
+        Some(format!(
+            "{what} (its sandbox): that needs a new process, as by `takeover`, or `sandbox = {{ {key} = [\"{named}\"] }}` \
+             from the start"
+        ))
     }
+}
 
-    fn covers(&self, path: &Path, right: Right) -> bool {
-        let Ok(real) = fs::canonicalize(path) else {
-            // Said by whoever opens it.
-            return true;
-        };
-        real.ancestors().any(|it| {
-            let rights = self.rights.get(it);
-            rights.is_some_and(|rights| rights.contains(&right) || rights.contains(&Right::Write))
-        })
+fn identity(path: &Path) -> io::Result<Identity> {
+    fs::metadata(path).map(|found| (found.dev(), found.ino()))
+}
+
+fn parent(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),
+        Some(parent) => parent.to_owned(),
+        None => PathBuf::from("/"),
     }
 }
 
 /// The folders that stand for a place, with the right to each.
 fn folders_of(path: &Path, usage: Use) -> Vec<(PathBuf, Right)> {
-    let parent = |path: &Path| match path.parent() {
-        Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),
-        Some(parent) => parent.to_owned(),
-        None => PathBuf::from("/"),
-    };
     let real_parent = || fs::canonicalize(path).ok().map(|real| parent(&real));
     match usage {
         Use::Folder if path.is_symlink() => {
@@ -324,13 +386,27 @@ mod tests {
         }
         let sandbox = sandbox(&inside);
         let asked = |root: &Path| sandbox.outside(&Places::of(&site(root), None, None));
+        let is_refused = |root: &Path, why: &str| {
+            let said = asked(root).unwrap();
+            let expected = format!("`{}` {why}", root.display());
+            assert!(said.starts_with(&expected), "{said}");
+        };
         assert_eq!(asked(&inside), None);
         assert_eq!(asked(&within), None);
-        assert_eq!(asked(&outside), Some(outside.clone()));
+        is_refused(&outside, "lies outside of");
         // A link within leads outside.
-        symlink(&outside, inside.join("link")).unwrap();
         let link = inside.join("link");
-        assert_eq!(asked(&link), Some(link.clone()));
+        symlink(&outside, &link).unwrap();
+        is_refused(&link, "lies outside of");
+        // The kernel goes by the folder, not by its name.
+        fs::rename(&inside, folder.path().join("former")).unwrap();
+        fs::create_dir(&inside).unwrap();
+        is_refused(&inside, "was replaced by another of its name");
+        let hint = format!(
+            "read = [\"{}\"]",
+            folder.path().canonicalize().unwrap().display()
+        );
+        assert!(asked(&inside).unwrap().contains(&hint));
         let off = Sandbox::none(State::Off);
         assert_eq!(off.outside(&Places::of(&site(&outside), None, None)), None);
     }
@@ -347,8 +423,8 @@ mod tests {
         let link = folder.path().join("current");
         symlink(&one, &link).unwrap();
         let sandbox = sandbox(&link);
-        assert!(sandbox.covers(&two, Right::Read));
-        assert!(!sandbox.covers(folder.path(), Right::Read));
-        assert!(!sandbox.covers(&two, Right::Write));
+        assert_eq!(sandbox.hindrance(&two, Right::Read), None);
+        assert!(sandbox.hindrance(folder.path(), Right::Read).is_some());
+        assert!(sandbox.hindrance(&two, Right::Write).is_some());
     }
 }
