@@ -37,8 +37,9 @@ const ENOUGH_OFFERS: u8 = 3;
 /// Offers above which offers and arrivals are halved, so that a network that begins to block is noticed.
 const MANY_OFFERS: u8 = 12;
 
-/// Packets above which both counts are halved; they have 16 bits.
-const MANY_PACKETS: f64 = 60_000.0;
+/// Packets sent and lost above which both counts are scaled down, for the share of a path that loses many as well; they have
+/// 16 bits, those of the lost sixteenths.
+const MANY_PACKETS: (f64, f64) = (60_000.0, 4_000.0);
 
 /// Flags.
 const PENDING: u8 = 1;
@@ -229,7 +230,9 @@ impl ClientState {
     pub(crate) fn add_packets(&mut self, sent: u64, lost: u64) {
         let sent = f64::from(self.sent) + sent as f64;
         let lost = f64::from(self.lost) / LOST_UNIT + lost as f64;
-        let share = (MANY_PACKETS / sent.max(1.0)).min(1.0);
+        let (many_sent, many_lost) = MANY_PACKETS;
+        let share = (many_sent / sent.max(1.0)).min(many_lost / lost.max(1.0));
+        let share = share.min(1.0);
         self.sent = to_u16(sent * share);
         self.lost = to_u16(lost * share * LOST_UNIT);
     }

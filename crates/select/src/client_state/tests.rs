@@ -22,6 +22,16 @@ fn known() -> ClientState {
 }
 
 #[test]
+fn the_share_of_lost_packets_is_known_however_many_they_are() {
+    let mut known = known();
+    for _ in 0..100 {
+        known.add_packets(1_000, 200);
+    }
+    let (sent, lost) = known.packets();
+    assert!((lost / sent - 0.2).abs() < 1e-3, "{lost} of {sent}");
+}
+
+#[test]
 fn half_of_the_packets_count_after_a_week() {
     let mut known = known();
     known.add_packets(10_000, 100);
