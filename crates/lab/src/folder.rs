@@ -182,7 +182,12 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 pub(crate) fn read_manifest(path: &Path) -> Result<Manifest, Error> {
     let file = path.join(MANIFEST);
     let text = match fs::read_to_string(&file) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ) =>
+        {
             return Err(Error::NoRun(path.into()));
         }
         other => other.map_err(folder_error("read", &file))?,

@@ -5,10 +5,20 @@ use crate::observation::{Page, Start};
 use crate::{BeaconReport, ClientClass, ClientKey, Decision, Evidence, Offer, Reason, UnixTime};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 /// The version of the lines that this writes and reads.
 pub const ENTRY_VERSION: u32 = 1;
+
+/// Times that a line may have: from 2020 on, in the 32 bits that last until 2106. Milliseconds are beyond them.
+const TIMES: RangeInclusive<u64> = 1_577_836_800..=u32::MAX as u64;
+
+/// Seconds that a page may take: a nanosecond, and a hundred days.
+const SECONDS: RangeInclusive<f64> = 1e-9..=1e7;
+
+/// The largest page: 10 TB.
+const MAX_BYTES: u64 = 10_000_000_000_000;
 
 /// A line of the selection log: one for each page, one for a connection that ends when something was decided since
 /// its latest page, and one for each report of a browser. Addresses stand in it as keyed hashes only. Bounded: a host's name is the operator's, and all
@@ -149,6 +159,19 @@ impl LoggedPage {
         }
     }
 
+    fn fault(&self) -> Option<String> {
+        if !SECONDS.contains(&self.seconds) {
+            return Some(format!("{:?} is no time of a page", self.seconds));
+        }
+        if self.responses == 0 || self.bytes() > MAX_BYTES {
+            let (responses, bytes) = (self.responses, self.bytes());
+            return Some(format!(
+                "{responses} responses of {bytes} bytes are no page"
+            ));
+        }
+        None
+    }
+
     /// Bytes of all responses.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
@@ -195,16 +218,20 @@ impl SelectionEntry {
         // Estimates weigh a page by one over it.
         if !(LEAST_PROPENSITY..=1.0).contains(&self.propensity) {
             return Some(format!(
-                "{} is no probability of a decision: expected {LEAST_PROPENSITY} to 1",
+                "{:?} is no probability of a decision: expected {LEAST_PROPENSITY} to 1",
                 self.propensity
             ));
         }
         if !Reason::KINDS.contains(&&*self.reason) {
             return Some(format!("`{}` is no reason", self.reason));
         }
-        let page = self.page.as_ref()?;
-        let is_time = page.seconds > 0.0 && page.seconds.is_finite();
-        (!is_time).then(|| format!("{} is no time of a page", page.seconds))
+        if !TIMES.contains(&self.time.as_secs()) {
+            return Some(format!(
+                "{} is no time: expected seconds since 1970, from 2020 on",
+                self.time
+            ));
+        }
+        self.page.as_ref()?.fault()
     }
 }
 
@@ -328,7 +355,23 @@ mod tests {
         assert!(fault(|it| it.propensity = f64::NAN).contains("no probability"));
         assert!(fault(|it| it.propensity = 1e-9).contains("expected 0.0003 to 1"));
         assert_eq!(fault(|it| it.reason = "luck".into()), "`luck` is no reason");
-        assert!(fault(|it| it.page.as_mut().unwrap().seconds = 0.0).contains("no time"));
+        for time in [0, 1_795_392_000_000, u64::MAX] {
+            let mut entry = entry();
+            entry.time = UnixTime::from_secs(time);
+            assert!(entry.fault().unwrap().contains("no time: expected seconds"));
+        }
+        for seconds in [0.0, 1e-300, 1e300, f64::NAN, -1.0] {
+            let mut entry = entry();
+            entry.page.as_mut().unwrap().seconds = seconds;
+            assert!(entry.fault().unwrap().contains("no time of a page"));
+        }
+        let page = |change: fn(&mut LoggedPage)| {
+            let mut entry = entry();
+            change(entry.page.as_mut().unwrap());
+            entry.fault().unwrap()
+        };
+        assert!(page(|it| it.responses = 0).starts_with("0 responses of 420 bytes"));
+        assert!(page(|it| it.rest = u64::MAX).ends_with("bytes are no page"));
         let text = toml::to_string(&entry()).unwrap();
         for (from, to) in [
             ("\"h3\"\nreason", "\"h4\"\nreason"),

@@ -112,7 +112,7 @@ impl Published {
         policy: &ModelKind,
         resolver: Option<SocketAddr>,
     ) -> Result<Self> {
-        let host = name(host)?;
+        let host = name(host, port)?;
         let name = owner(&host, port);
         let records = look_up(&name, resolver)?;
         let fault = fault(&records, policy);
@@ -153,7 +153,7 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     if arguments.check {
         return check(arguments, printer);
     }
-    let host = name(&arguments.host)?;
+    let host = name(&arguments.host, arguments.port.get())?;
     let record = |alpn: &str| record(&host, arguments.port.get(), arguments.ttl, alpn);
     let advice = match arguments.policy {
         ModelKind::FixedH2 => Advice {
@@ -251,8 +251,8 @@ fn owner(host: &str, port: u16) -> String {
     }
 }
 
-/// The name in lower case with a dot at its end.
-fn name(host: &str) -> Result<String> {
+/// The name in lower case with a dot at its end. That at which the record of `port` stands must not be too long either.
+fn name(host: &str, port: u16) -> Result<String> {
     let wrong = |mend: &str| {
         let what = format!("`{host}` is no name that can have an HTTPS record");
         Err(usage_error(what, mend))
@@ -272,7 +272,14 @@ fn name(host: &str) -> Result<String> {
         let edges = label.starts_with('-') || label.ends_with('-');
         (1..=MAX_LABEL).contains(&label.len()) && label.bytes().all(letter) && !edges
     };
-    if bare.len() > MAX_NAME || !bare.split('.').all(good) {
+    if bare.contains('*') {
+        return wrong("give one of the names that visitors use: each may have a record of its own");
+    }
+    let is_number = |label: &str| !label.is_empty() && label.bytes().all(|it| it.is_ascii_digit());
+    if bare.rsplit('.').next().is_some_and(is_number) {
+        return wrong("a name that ends in a number is taken for an address");
+    }
+    if owner(bare, port).len() > MAX_NAME || !bare.split('.').all(good) {
         return wrong("give one like www.example.org");
     }
     Ok(format!("{}.", bare.to_ascii_lowercase()))
@@ -296,9 +303,10 @@ mod tests {
 
     #[test]
     fn names_are_those_of_hosts() {
-        assert_eq!(name("WWW.Example.org").unwrap(), "www.example.org.");
+        let at_443 = |host| name(host, HTTPS_PORT);
+        assert_eq!(at_443("WWW.Example.org").unwrap(), "www.example.org.");
         assert_eq!(
-            name("xn--bcher-kva.example.").unwrap(),
+            at_443("xn--bcher-kva.example.").unwrap(),
             "xn--bcher-kva.example."
         );
         let long = "a".repeat(MAX_LABEL + 1);
@@ -310,12 +318,15 @@ mod tests {
             "a b",
             "a_b.c",
             "*.a",
+            "1.2.3",
             "a\n.b",
             &long,
             "2001:db8::1",
         ] {
-            assert!(name(bad).is_err(), "{bad:?}");
+            assert!(at_443(bad).is_err(), "{bad:?}");
         }
+        let longest = ["a"; 127].join(".");
+        assert!(at_443(&longest).is_ok() && name(&longest, 8443).is_err());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `altway explain`: what a server tells a client, and why.
 
 use super::paths::{age, read};
-use super::policy::control;
+use super::policy::{control, predictable};
 use super::status::Server;
 use crate::Answer;
 use crate::hint::usage_error;
@@ -9,7 +9,7 @@ use crate::printer::Printer;
 use altway_admin::{Address, Explained};
 use altway_select::{
     Bulk, Client, ClientClass, Config, Congestion, DecisionRequest, Explanation, Host, ModelKind,
-    Observation, Secret, Selector, Transport, UnixTime,
+    Observation, Secret, Selector, Surface, Transport, UnixTime,
 };
 use altway_serve::KeptPaths;
 use altway_units::{Bandwidth, DataSize, Ratio, duration};
@@ -41,6 +41,7 @@ Examples:
   altway explain 192.0.2.7 --state-dir /var/lib/altway --what-if loss=2%,tcp=bbr,quic=bbr")]
 pub(crate) struct Arguments {
     /// The client's address.
+    #[arg(value_parser = address)]
     address: IpAddr,
     /// Admin socket of the server (`altway serve --admin`): path of a Unix socket, or IP:PORT [default: $ALTWAY_ADMIN,
     /// or /run/altway/admin.sock].
@@ -68,6 +69,13 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
+/// An address alone, as a log has it.
+fn address(text: &str) -> Result<IpAddr, String> {
+    let expected =
+        "expected one address, like 192.0.2.7 or 2001:db8::7, without prefix, port, zone or name";
+    text.parse().map_err(|_| expected.into())
+}
+
 /// A path that is supposed.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct HypotheticalPath {
@@ -83,10 +91,15 @@ impl FromStr for HypotheticalPath {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let mut supposed = Self::default();
+        let mut keys = Vec::new();
         for part in text.split(',') {
             let (key, value) = part
                 .split_once('=')
                 .ok_or_else(|| format!("`{part}` is not KEY=VALUE"))?;
+            if keys.contains(&key) {
+                return Err(format!("{key} stands twice"));
+            }
+            keys.push(key);
             let fault = |error: &dyn std::fmt::Display| format!("{key}: {error}");
             match key {
                 "rate" => supposed.rate = Some(value.parse().map_err(|error| fault(&error))?),
@@ -103,7 +116,29 @@ impl FromStr for HypotheticalPath {
                 _ => return Err(format!("`{key}` is none of rate, rtt, loss, tcp, quic")),
             }
         }
+        supposed.check()?;
         Ok(supposed)
+    }
+}
+
+impl HypotheticalPath {
+    /// Refuses what a surface counts as less than it is.
+    fn check(&self) -> Result<(), String> {
+        let (least, most) = Surface::RATES;
+        let rate = self.rate.map(|it| it.as_bps() as f64);
+        if rate.is_some_and(|it| !(least..=most).contains(&it)) {
+            return Err("rate: times are predicted from 10kbit to 100gbit".into());
+        }
+        if self
+            .rtt
+            .is_some_and(|it| it.as_secs_f64() > Surface::RTTS.1)
+        {
+            return Err("rtt: times are predicted up to 10s".into());
+        }
+        match self.loss.map(predictable) {
+            Some(Err(fault)) => Err(format!("loss: {fault}")),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -302,6 +337,13 @@ mod tests {
             ("rate", "`rate` is not KEY=VALUE"),
             ("delay=1ms", "`delay` is none of rate, rtt, loss, tcp, quic"),
             ("quic=vegas", "quic: `vegas` is none of cubic, reno and bbr"),
+            ("rate=1gbit,rate=2gbit", "rate stands twice"),
+            (
+                "rate=1kbit",
+                "rate: times are predicted from 10kbit to 100gbit",
+            ),
+            ("rtt=11s", "rtt: times are predicted up to 10s"),
+            ("loss=41%", "loss: times are predicted up to 40%"),
         ] {
             assert_eq!(text.parse::<HypotheticalPath>().unwrap_err(), fault);
         }

@@ -63,6 +63,10 @@ enum PathsCommand {
     },
 }
 
+/// A hint on which folder it is.
+const STATE_FOLDER: &str =
+    "name the folder that `altway serve --state-dir DIR` writes to, once a minute and at its end";
+
 pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     match &arguments.command {
         PathsCommand::Show { folder, json } => show(folder, *json, printer)?,
@@ -70,8 +74,14 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
             export::run(&read(folder, &ModelKind::default(), [None; 2])?, *format)?;
         }
         PathsCommand::Reset { folder } => {
-            let forgotten = KeptPaths::forget(folder);
             let path = folder.display();
+            if folder.is_file() || folder.try_exists().is_ok_and(|exists| !exists) {
+                return Err(usage_error(
+                    format!("there is no folder `{path}`: nothing was forgotten"),
+                    STATE_FOLDER,
+                ));
+            }
+            let forgotten = KeptPaths::forget(folder);
             if forgotten.with_context(|| format!("cannot forget what `{path}` holds"))? {
                 printer.say("Forgotten: the next server with this folder begins anew.");
             } else {
@@ -89,11 +99,11 @@ pub(super) fn read(
     congestion: [Option<Congestion>; 2],
 ) -> Result<KeptPaths> {
     KeptPaths::read(folder, policy, congestion).map_err(|error| {
-        let what = format!("cannot read the state folder `{}`: {error}", folder.display());
-        usage_error(
-            what,
-            "name the folder that `altway serve --state-dir DIR` writes to, once a minute and at its end",
-        )
+        let what = format!(
+            "cannot read the state folder `{}`: {error}",
+            folder.display()
+        );
+        usage_error(what, STATE_FOLDER)
     })
 }
 

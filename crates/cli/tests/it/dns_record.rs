@@ -59,6 +59,13 @@ fn a_host_that_has_no_record() {
         ("https://example.org/", "give the name alone"),
         ("bücher.example", "give its ASCII form"),
         ("a_b.example", "give one like www.example.org"),
+        ("*.example.org", "give one of the names that visitors use"),
+        ("www.example.1", "a name that ends in a number"),
+        (
+            "example.org:8443",
+            "give the name alone, and the port with --port",
+        ),
+        ("example.org..", "give one like www.example.org"),
     ] {
         let said = refusal(&mut dir.altway(["dns-record", host]));
         assert!(said.contains(&format!("`{host}` is no name")), "{said}");

@@ -120,6 +120,14 @@ fn what_cannot_be_explained_is_refused_with_a_hint() {
             "a surface's file can't be explained by",
         ),
         (
+            vec!["explain", "192.0.2.7", "--what-if", "loss=41%"],
+            "loss: times are predicted up to 40%",
+        ),
+        (
+            vec!["paths", "reset", "gone"],
+            "there is no folder `gone`: nothing was forgotten",
+        ),
+        (
             vec!["paths", "show", "gone"],
             "cannot read the state folder `gone`",
         ),
@@ -127,4 +135,27 @@ fn what_cannot_be_explained_is_refused_with_a_hint() {
         let text = refusal(dir.altway([]).args(arguments));
         assert!(text.contains(error), "{text}");
     }
+    for address in [
+        "192.0.2.0/24",
+        "192.0.2.7:443",
+        "[::1]",
+        "fe80::1%eth0",
+        "example.org",
+        "",
+    ] {
+        let text = refusal(&mut dir.altway(["explain", address, "--policy=learned"]));
+        assert!(
+            text.contains("expected one address, like 192.0.2.7"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_large_loss_is_explained_as_it_is() {
+    let dir = Dir::new();
+    let assumed = ["explain", "::ffff:192.0.2.7", "--what-if=loss=20%,rtt=40ms"];
+    let said = success(&mut dir.altway(assumed));
+    assert!(said.contains("loss 19.96 %"), "{said}");
+    assert!(said.contains("4000.0 of 20000 packets lost"), "{said}");
 }

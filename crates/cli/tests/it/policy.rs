@@ -3,7 +3,9 @@
 use crate::common::{Dir, Serving, refusal, success, text};
 use altway_record::{CSV_HEADER, Protocol, csv_rows};
 use altway_select::{Congestion, Exchange, Surface};
+use std::io::Write;
 use std::path::Path;
+use std::process::Stdio;
 
 #[test]
 fn a_surface_is_drawn_in_the_terminal_and_as_svg() {
@@ -46,6 +48,8 @@ fn what_congestion_control_changes_is_in_the_json() {
 #[test]
 fn what_has_no_surface_cannot_be_shown() {
     let dir = Dir::new();
+    let said = refusal(&mut dir.altway(["policy", "show", "--loss=41%"]));
+    assert!(said.contains("times are predicted up to 40%"), "{said}");
     dir.file("bad.toml", "version = 1\nwater = 3\n");
     for (model, error, hint) in [
         ("h3", "`h3` predicts no times", "name `surface`"),
@@ -280,8 +284,34 @@ fn a_fit_that_cannot_be_made_is_refused() {
         let said = refusal(&mut dir.altway(["policy", "fit", run, "-o", "x.toml", more]));
         assert!(said.contains(error), "{said}");
     }
-    let said = refusal(&mut dir.altway(["policy", "fit", ".", "-o", "x.toml"]));
-    assert!(said.contains("is not a run folder"), "{said}");
+    let samples = dir.path().join(run).join("samples.csv");
+    let text = std::fs::read_to_string(samples).unwrap();
+    let alone: String = text
+        .split_inclusive('\n')
+        .filter(|it| !it.contains(",h3,"))
+        .collect();
+    let manifest = std::fs::read_to_string(dir.path().join(run).join("manifest.json")).unwrap();
+    dir.file("alone/manifest.json", &manifest);
+    dir.file("alone/samples.csv", alone);
+    dir.file("none/manifest.json", manifest);
+    let whole = format!("./{run}");
+    for (runs, error) in [
+        (&["."][..], ". is not a run folder"),
+        (
+            &["alone/samples.csv"],
+            "alone/samples.csv is not a run folder",
+        ),
+        (
+            &["alone"],
+            "all cells of the runs were left out: 9 with fewer than three pairs",
+        ),
+        (&["none"], "the runs have no transfers"),
+        (&[run, &whole], "is named twice"),
+    ] {
+        let said = refusal(dir.altway(["policy", "fit", "-o", "x.toml"]).args(runs));
+        assert!(said.contains(error) && said.contains("hint: "), "{said}");
+    }
+    assert!(!dir.path().join("x.toml").exists());
 }
 
 #[test]
@@ -291,7 +321,7 @@ fn a_log_of_a_server_is_evaluated_and_damaged_lines_are_named() {
         "policy",
         "simulate",
         "--population",
-        "national-web",
+        "metro-web",
         "--policy",
         "learned",
     ];
@@ -299,7 +329,7 @@ fn a_log_of_a_server_is_evaluated_and_damaged_lines_are_named() {
         "--seed",
         "3",
         "--clients",
-        "600",
+        "2000",
         "--days",
         "21",
         "--selection-log",
@@ -338,11 +368,103 @@ fn a_log_of_a_server_is_evaluated_and_damaged_lines_are_named() {
     );
     assert!(h2["over_h3"].as_f64().unwrap() < h3["over_h3"].as_f64().unwrap());
     assert!(h2["processor"].as_f64().unwrap() < h3["processor"].as_f64().unwrap());
+    assert_eq!(piped(&dir, &["--policy", "surface", "--json"], "log"), said);
     let table = success(&mut dir.altway(["policy", "evaluate", "log"]));
     assert!(
         table.contains("Hold-out: ") && table.contains("To see a difference of 2 %"),
         "{table}"
     );
+}
+
+/// What is said of a log that comes through a pipe, which can be read once.
+fn piped(dir: &Dir, more: &[&str], log: &str) -> serde_json::Value {
+    let log = std::fs::read(dir.path().join(log)).unwrap();
+    let mut evaluate = dir.altway(["policy", "evaluate", "/dev/stdin"]);
+    let evaluate = evaluate.args(more).stdin(Stdio::piped());
+    let evaluate = evaluate.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut evaluate = evaluate.spawn().unwrap();
+    let mut stdin = evaluate.stdin.take().unwrap();
+    std::thread::spawn(move || stdin.write_all(&log));
+    let output = evaluate.wait_with_output().unwrap();
+    let mut said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let named = said["damaged"].to_string().replace("/dev/stdin:", "log:");
+    said["damaged"] = serde_json::from_str(&named).unwrap();
+    said
+}
+
+/// A page of a client that had been told `offer` by chance or not.
+fn line(client: u64, time: u64, offer: &str, propensity: f64) -> String {
+    format!(
+        r#"{{"v":1,"time":{time},"client":"{client:012x}","class":"firefox-linux","protocol":"h2","page":{{"start":"cold","first":20000,"rest":400000,"responses":9,"seconds":0.{client}}},"offer":"{offer}","reason":"predicted","propensity":{propensity},"path":{{"limit_bps":4e8}}}}
+"#
+    )
+}
+
+#[test]
+fn a_policy_that_chance_gave_to_fewer_than_ten_clients_is_not_estimated() {
+    let dir = Dir::new();
+    for turned in [0, 9, 10] {
+        let visits = |client: u64| {
+            let (offer, propensity) = match client - 10 < turned {
+                true => ("h2", 0.025),
+                false => ("h3", 0.975),
+            };
+            [0, 3_600].map(|later| line(client, 1_795_392_000 + later, offer, propensity))
+        };
+        dir.file("log", (10..90).flat_map(visits).collect::<String>());
+        let evaluate = ["policy", "evaluate", "log"];
+        let said = success(dir.altway(evaluate).arg("--json"));
+        let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+        let [h2, h3] = [0, 1].map(|place| &said["policies"][place]);
+        assert_eq!(h2["turned_clients"], turned);
+        assert_eq!(h2["doubly_robust"].is_null(), turned < 10, "{h2}");
+        assert_eq!(h2["snips"].is_null(), turned < 10, "{h2}");
+        // It is the server's own.
+        assert!(!h3["doubly_robust"].is_null(), "{h3}");
+        let table = success(&mut dir.altway(evaluate));
+        let note = format!("h2: chance told {turned} clients what it wants");
+        assert_eq!(table.contains(&note), turned < 10, "{table}");
+    }
+}
+
+#[test]
+fn logs_that_would_give_wrong_numbers_are_refused() {
+    let dir = Dir::new();
+    let good = line(10, 1_795_392_000, "h3", 0.975);
+    dir.file("log", &good);
+    dir.file("log.gz", b"\x1f\x8b\x08\0\0\0\0\0");
+    dir.file("ms", good.replace("1795392000", "1795392000000"));
+    dir.file("escape", good.replace("predicted", "\\u001b[31m"));
+    for (logs, error, hint) in [
+        (
+            &["log", "./log"][..],
+            "the log ./log is named twice",
+            "name each file once",
+        ),
+        (
+            &["log.gz"],
+            "the log log.gz is compressed",
+            "zcat log.gz | altway",
+        ),
+        (
+            &["log", "/dev/null"],
+            "/dev/null is no file",
+            "into one pipe",
+        ),
+        (
+            &["ms"],
+            "ms:1: 1795392000000 is no time: expected seconds",
+            "name a file",
+        ),
+        (
+            &["escape"],
+            "escape:1: `\u{fffd}[31m` is no reason",
+            "name a file",
+        ),
+    ] {
+        let text = refusal(dir.altway(["policy", "evaluate"]).args(logs));
+        assert!(text.contains(error) && text.contains(hint), "{text}");
+    }
 }
 
 #[test]

@@ -16,11 +16,14 @@ pub(super) const INITIAL_WINDOW: f64 = 10.0 * SEGMENT;
 /// Seconds; the least retransmission time-out of Linux.
 pub(super) const MIN_RTO: f64 = 0.2;
 
-/// Bit/s; the slowest and fastest path that is told apart.
-const RATES: (f64, f64) = (1e4, 1e11);
-
-/// Seconds; the longest and shortest round trip that is told apart.
-const RTTS: (f64, f64) = (1e-5, 10.0);
+impl Surface {
+    /// Bit/s of the slowest and of the fastest path that are told apart.
+    pub const RATES: (f64, f64) = (1e4, 1e11);
+    /// Seconds of the shortest and of the longest round trip that are told apart.
+    pub const RTTS: (f64, f64) = (1e-5, 10.0);
+    /// The largest loss that is told apart from a larger one.
+    pub const MAX_LOSS: f64 = 0.4;
+}
 
 /// Round trips that the pipe is not full for while the window doubles, each.
 pub(super) const ROUND: f64 = 0.93;
@@ -72,11 +75,11 @@ impl<'a> Predictor<'a> {
     /// Whatever the terms: what is out of range, or no number, counts as the nearest that is within.
     pub(crate) fn new(surface: &'a Surface, path_properties: &PathProperties) -> Self {
         let (rate2, rate3) = (
-            within(path_properties.rate2, RATES),
-            within(path_properties.rate3, RATES),
+            within(path_properties.rate2, Surface::RATES),
+            within(path_properties.rate3, Surface::RATES),
         );
-        let rtt = within(path_properties.rtt, RTTS);
-        let loss = within(path_properties.loss, (0.0, 0.4));
+        let rtt = within(path_properties.rtt, Surface::RTTS);
+        let loss = within(path_properties.loss, (0.0, Surface::MAX_LOSS));
         let by_loss = [path_properties.congestion2, path_properties.congestion3]
             .contains(&Congestion::LossBased);
         let lossy = by_loss.then(|| {

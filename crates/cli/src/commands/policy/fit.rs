@@ -4,7 +4,7 @@ mod cells;
 mod picture;
 mod text;
 
-use super::surface;
+use super::{named_twice, surface};
 use crate::Answer;
 use crate::hint::usage_error;
 use crate::printer::Printer;
@@ -66,6 +66,12 @@ pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         Some(file) => surface::read(file)?,
         None => Surface::embedded().clone(),
     };
+    if let Some(twice) = named_twice(&arguments.run) {
+        return Err(usage_error(
+            format!("the run {} is named twice", twice.display()),
+            "name each run once: its cells would count twice",
+        ));
+    }
     let mut cells = Cells::default();
     let mut sources = Vec::new();
     for run in &arguments.run {
@@ -80,6 +86,9 @@ pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         sources.push(source);
     }
     let measured = cells.measured();
+    if measured.is_empty() {
+        return Err(nothing_to_fit(&cells));
+    }
     let fitted = fit(&measured, &start, &arguments.keep, arguments.folds)
         .map_err(|error| with_hint(&error))?;
     let before = residuals(&start, &measured);
@@ -127,6 +136,24 @@ fn name(run: &Path) -> String {
     let whole = run.canonicalize().unwrap_or_else(|_| run.to_owned());
     let name = whole.file_name().unwrap_or(run.as_os_str());
     name.to_string_lossy().into_owned()
+}
+
+fn nothing_to_fit(cells: &Cells) -> anyhow::Error {
+    let reasons = cells.left_out.iter();
+    let reasons: Vec<String> = reasons
+        .map(|(why, count)| format!("{count} {why}"))
+        .collect();
+    let what = match reasons.is_empty() {
+        true => "the runs have no transfers of HTTP/2 and HTTP/3 to fit to".into(),
+        false => format!(
+            "all cells of the runs were left out: {}",
+            reasons.join(", ")
+        ),
+    };
+    usage_error(
+        what,
+        "a fit takes pairs of transfers over both protocols, on links with a rate: `altway lab run bandwidth-map` makes some",
+    )
 }
 
 fn with_hint(error: &FitError) -> anyhow::Error {

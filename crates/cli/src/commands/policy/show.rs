@@ -3,7 +3,7 @@
 mod map;
 mod picture;
 
-use super::{control, surface};
+use super::{control, predictable, surface};
 use crate::Answer;
 use crate::printer::Printer;
 use altway_select::{ClientClass, Congestion};
@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     warm: bool,
     /// Share of packets that the path loses.
-    #[arg(long, value_name = "SHARE", default_value = "0%")]
+    #[arg(long, value_name = "SHARE", default_value = "0%", value_parser = loss)]
     loss: Ratio,
     /// Class of the client: its browser and platform.
     #[arg(long, value_name = "CLASS", default_value = "chromium-linux")]
@@ -54,6 +54,11 @@ pub(crate) struct Arguments {
     /// Print the cells as JSON instead of the map.
     #[arg(long)]
     json: bool,
+}
+
+fn loss(text: &str) -> Result<Ratio, String> {
+    let loss = text.parse::<Ratio>().map_err(|error| error.to_string())?;
+    predictable(loss)
 }
 
 /// Congestion control of TCP and of QUIC.

@@ -5,14 +5,17 @@ use super::timing::Bias;
 use altway_select::Offer;
 use altway_select::replay::{PageTrial, visits_needed};
 use altway_stats::{
-    ClusteredMean, OffPolicy, Trial, off_policy, treatment_difference,
-    trials_needed,
+    ClusteredMean, OffPolicy, Trial, off_policy, treatment_difference, trials_needed,
 };
 use serde::Serialize;
 use std::collections::BTreeSet;
 
 /// The difference that is to be seen, ln.
 const DETECTABLE_DIFFERENCE: f64 = 0.02;
+
+/// Clients that chance turned to what a policy wants, below which intervals are too short: in synthetic logs 67 to 95 of 100 of 95 %
+/// held the truth with fewer, and 92 or more from 10 on.
+pub(super) const ENOUGH_TURNED: usize = 10;
 
 /// Clients of each arm below which its spread is not known.
 const ENOUGH_CLIENTS: usize = 10;
@@ -65,7 +68,9 @@ pub(super) struct PolicyEstimate {
     pub(super) shown: f64,
     /// The prediction for the other pages, against the log.
     pub(super) others_predicted: Option<f64>,
-    /// ln of the time of a page against the log's.
+    /// Clients that chance told what the policy wants where the server's own policy wanted the other. `None`: it nowhere did.
+    pub(super) turned_clients: Option<usize>,
+    /// ln of the time of a page against the log's; `None` with fewer than ten of these clients.
     pub(super) doubly_robust: Option<Interval>,
     pub(super) snips: Option<Interval>,
     pub(super) over_h3: Option<f64>,
@@ -141,7 +146,12 @@ fn policy(trials: &[PageTrial], name: &str, place: usize) -> PolicyEstimate {
     let (shown, others): (Vec<PageTrial>, Vec<PageTrial>) = trials
         .iter()
         .partition(|it| it.propensity < 1.0 || agrees(it));
+    let turned = turned(&shown, agrees);
+    let is_known = turned.is_none_or(|it| it >= ENOUGH_TURNED);
     let estimate = |trial: fn(&PageTrial) -> Trial| -> Option<OffPolicy> {
+        if !is_known {
+            return None;
+        }
         let each: Vec<Trial> = shown.iter().map(trial).collect();
         let wanted = |index: usize| shown[index].wants_http3(place);
         off_policy(&each, wanted, 0.95)
@@ -156,12 +166,29 @@ fn policy(trials: &[PageTrial], name: &str, place: usize) -> PolicyEstimate {
         policy: name.to_owned(),
         offers_h3: share(trials, |it| it.wants_http3(place)),
         shown: shown.len() as f64 / trials.len() as f64,
+        turned_clients: turned,
         others_predicted: (!others.is_empty()).then(|| mean(&others, gain)),
         doubly_robust: time.map(|it| it.doubly_robust_difference.into()),
         snips: time.and_then(|it| Some(it.snips_difference?.into())),
         over_h3: estimate(over_h3).map(|it| it.doubly_robust.value.clamp(0.0, 1.0)),
         processor: estimate(spent).map(|it| it.doubly_robust.value / used),
     }
+}
+
+/// Clients of which each week counts for itself, that chance told what a policy wants, which `agrees` says, against the server's
+/// own; `None` where both want the same for all.
+fn turned(shown: &[PageTrial], agrees: impl Fn(&PageTrial) -> bool) -> Option<usize> {
+    // The less probable of both protocols is the one that only chance gives.
+    let differs = |it: &PageTrial| agrees(it) == (it.propensity < 0.5);
+    let differing = shown.iter().filter(|it| differs(it));
+    let (mut any, mut turned) = (false, BTreeSet::new());
+    for it in differing {
+        any = true;
+        if agrees(it) {
+            turned.insert(it.cluster());
+        }
+    }
+    any.then_some(turned.len())
 }
 
 fn time(trial: &PageTrial) -> Trial {

@@ -1,5 +1,6 @@
 //! Reads selection logs line by line; what is damaged is counted and named.
 
+use crate::commands::policy::named_twice;
 use crate::hint::usage_error;
 use crate::printer::Printer;
 use altway_select::SelectionEntry;
@@ -11,6 +12,9 @@ use std::path::{Path, PathBuf};
 
 /// A line is never longer.
 const MAX_LINE: u64 = 64 << 10;
+
+/// The first bytes of a file of gzip (RFC 1952 section 2.3.1), of Zstandard (RFC 8878 section 3.1.1), and of xz.
+const COMPRESSED: [&[u8]; 3] = [b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\0"];
 
 /// Damaged lines that are named; the others are counted.
 const MAX_NAMED: usize = 20;
@@ -56,6 +60,8 @@ impl Log {
                     self.damaged += 1;
                     if self.named.len() < MAX_NAMED {
                         let path = path.display();
+                        // A line's own text may be in it.
+                        let why = why.replace(char::is_control, "\u{fffd}");
                         self.named.push(format!("{path}:{number}: {why}"));
                     }
                 }
@@ -96,8 +102,26 @@ impl Log {
 /// The files in the order of their first lines, as rotated logs may be named in any.
 ///
 /// # Errors
-/// A file can't be read.
+/// A file can't be read, or would have to be read twice.
 pub(super) fn in_order(files: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    if let [one] = files {
+        return Ok(vec![one.clone()]);
+    }
+    if let Some(twice) = named_twice(files) {
+        return Err(usage_error(
+            format!("the log {} is named twice", twice.display()),
+            "name each file once: its pages would count twice",
+        ));
+    }
+    if let Some(pipe) = files.iter().find(|it| it.exists() && !it.is_file()) {
+        return Err(usage_error(
+            format!(
+                "{} is no file, and of several logs each is read twice",
+                pipe.display()
+            ),
+            "put them into one pipe in the order of their times: `zcat -f log.2.gz log.1 | altway policy evaluate /dev/stdin`",
+        ));
+    }
     let mut dated = Vec::with_capacity(files.len());
     for file in files {
         let mut first = None;
@@ -122,6 +146,13 @@ fn lines(path: &Path, mut each: impl FnMut(u64, Line) -> bool) -> Result<()> {
         )
     };
     let mut reader = BufReader::new(File::open(path).map_err(unreadable)?);
+    let head = reader.fill_buf().map_err(unreadable)?;
+    if COMPRESSED.iter().any(|it| head.starts_with(it)) {
+        return Err(usage_error(
+            format!("the log {} is compressed", path.display()),
+            "pass its text on: `zcat log.gz | altway policy evaluate /dev/stdin`",
+        ));
+    }
     let (mut bytes, mut number) = (Vec::new(), 0);
     loop {
         bytes.clear();
@@ -222,6 +253,6 @@ mod tests {
         let earlier = write("earlier", &format!("damaged\n{GOOD}"));
         let order = in_order(&[later.clone(), earlier.clone()]).unwrap();
         assert_eq!(order, [earlier, later]);
-        assert!(in_order(&[dir.path().join("gone")]).is_err());
+        assert!(in_order(&[dir.path().join("gone"), order[0].clone()]).is_err());
     }
 }

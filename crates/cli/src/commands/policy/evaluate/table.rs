@@ -1,6 +1,6 @@
 //! Estimates as a table.
 
-use super::estimate::{Estimates, HoldOut, Interval, PolicyEstimate};
+use super::estimate::{ENOUGH_TURNED, Estimates, HoldOut, Interval, PolicyEstimate};
 
 pub(super) fn text(it: &Estimates) -> String {
     let mut text = format!(
@@ -32,6 +32,12 @@ pub(super) fn text(it: &Estimates) -> String {
              against the log's,\nby one machine's costs. Shown: pages of which chance decided or the policy agrees; the \
              estimates are of these.\n";
     for other in &it.policies {
+        if let (Some(turned), None) = (other.turned_clients, other.doubly_robust) {
+            text += &format!(
+                "{}: chance told {turned} clients what it wants where the server wants the other; it takes {ENOUGH_TURNED} to tell.\n",
+                other.policy
+            );
+        }
         if let Some(predicted) = other.others_predicted {
             text += &format!(
                 "The other {:.0} % under {} have a prediction alone: {:+.1} %.\n",
@@ -128,6 +134,7 @@ mod tests {
             policy: name.into(),
             offers_h3: 1.0,
             shown,
+            turned_clients: Some(12),
             others_predicted: (shown < 1.0).then_some(0.2),
             doubly_robust: Some(interval),
             snips: None,
@@ -189,6 +196,10 @@ mod tests {
             difference: None,
         };
         it.visits_needed = None;
+        it.policies[0].doubly_robust = None;
+        it.policies[0].turned_clients = Some(3);
+        let said = "\nh3: chance told 3 clients what it wants where the server wants the other; it takes 10 to tell.\n";
+        assert!(text(&it).contains(said), "{}", text(&it));
         assert!(text(&it).ends_with("after its first 1,000 visits.\n"));
         it.hold_out.pages = [1, 0];
         it.visits_needed = Some(100.0);
