@@ -2,6 +2,7 @@
 
 use crate::cusum::Cusum;
 use crate::limit::{Grid, MEASURED, UNMEASURED};
+use crate::residuals::NOISE;
 use crate::{Client, ClientClass, Surface, UnixTime};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -18,10 +19,9 @@ const BEFORE_QUORUM: f64 = 1.5;
 /// best guess, but rates that loss held down were no sign of it.
 const OTHER_CONTROL: f64 = 3.0;
 
-/// Pages of the hold-out from which on it corrects the class, and how much a class may be off.
+/// Pages of the hold-out from which on it corrects the class, and ln by which classes are off, as a standard deviation.
 const ENOUGH_HELD: f64 = 4_000.0;
 const CORRECTION: f64 = 0.03;
-const NOISE: f64 = 0.35;
 
 /// bit/s where no class was measured at all.
 const NO_LIMIT: f64 = 735e6;

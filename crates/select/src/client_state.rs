@@ -310,6 +310,11 @@ impl ClientState {
         (count > 0).then(|| (f64::from(self.rate[transport as usize]), f64::from(count)))
     }
 
+    /// A rate over either transport, TCP's before QUIC's, as [`rate`](Self::rate) has it.
+    pub(crate) fn any_rate(&self) -> Option<(f64, f64)> {
+        self.rate(Transport::Tcp).or(self.rate(Transport::Quic))
+    }
+
     /// The rates over both transports have been measured.
     pub(crate) fn has_both_rates(&self) -> bool {
         self.rates.iter().all(|count| *count > 0)

@@ -3,8 +3,7 @@
 //! A two-sided CUSUM (Page, "Continuous Inspection Schemes", Biometrika 1954) over the means of days, where
 //! several days are one until there are pages enough.
 
-/// Deviation of a page's residual.
-const NOISE: f64 = 0.35;
+use crate::residuals::NOISE;
 
 /// A mean counts as a step once its standard error is below this.
 const PRECISE: f64 = 0.015;

@@ -92,9 +92,8 @@ impl Selector {
         let found = self.known(client, moment);
         let known = found.unwrap_or_default();
         let rate = |transport| known.rate(transport).map(|(ln, _)| ln.exp());
-        let has_rate = rate(Transport::Tcp).or(rate(Transport::Quic)).is_some();
         let mix = Mix::default();
-        let context = self.context(client, &mix, moment, found.as_ref(), has_rate);
+        let context = self.context(client, &mix, moment, found.as_ref());
         let near = context.neighbours;
         let [tcp, quic] = [Transport::Tcp, Transport::Quic].map(|it| known.residuals(it));
         let (sent, lost) = known.packets();

@@ -4,8 +4,8 @@
 //! processed by a middlebox. A mixture of both as the prior (spike and slab) leaves the first alone and stops
 //! HTTP/3 on the second after a page or two.
 
-/// ln: a page's time is off by as much, at random.
-const NOISE: f64 = 0.35;
+/// ln: deviation of a page's residual, at random.
+pub(crate) const NOISE: f64 = 0.35;
 
 /// ln: a client's own pages are off by as much together.
 const BASE: f64 = 0.2;

@@ -270,14 +270,9 @@ impl Selector {
     fn judge(&self, client: &Client, host: &Host, moment: &DecisionRequest) -> Verdict {
         let now = moment.now;
         let known = self.known(client, moment);
-        let has_rate = known.is_some_and(|it| {
-            it.rate(Transport::Tcp)
-                .or(it.rate(Transport::Quic))
-                .is_some()
-        });
         let before = known.and_then(|known| known.decision(host.slot));
         let mix = host.mix.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut context = self.context(client, &mix, moment, known.as_ref(), has_rate);
+        let mut context = self.context(client, &mix, moment, known.as_ref());
         context.http3 = before.unwrap_or(context.http3);
         let model = self.model(host);
         let judgement = model.judge(&context);
@@ -285,7 +280,6 @@ impl Selector {
             client,
             known,
             before,
-            has_rate,
             slot: host.slot,
             learns: model.learns(),
         };
@@ -325,9 +319,8 @@ impl Selector {
         mix: &'a Mix,
         moment: &DecisionRequest,
         known: Option<&'a ClientState>,
-        has_rate: bool,
     ) -> Context<'a> {
-        let neighbours = if has_rate {
+        let neighbours = if known.is_some_and(|it| it.any_rate().is_some()) {
             None
         } else {
             self.store.neighbours(client, moment.now)
@@ -434,7 +427,6 @@ struct Subject<'a> {
     client: &'a Client,
     known: Option<ClientState>,
     before: Option<bool>,
-    has_rate: bool,
     slot: u8,
     /// The host's model learns.
     learns: bool,
@@ -446,7 +438,8 @@ impl Subject<'_> {
         let large = moment
             .first_response
             .is_some_and(|size| size.as_bytes() > LARGE);
-        large && !self.has_rate && moment.transport == Transport::Tcp
+        let has_rate = self.known.is_some_and(|it| it.any_rate().is_some());
+        large && !has_rate && moment.transport == Transport::Tcp
     }
 
     /// The offer can't be taken back, and no page over HTTP/3 has shown whether it will have to be.

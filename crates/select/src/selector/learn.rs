@@ -49,12 +49,11 @@ impl Selector {
         known: &ClientState,
         now: UnixTime,
     ) {
-        let rate = |known: &ClientState| known.rate(Transport::Tcp).or(known.rate(Transport::Quic));
         let rtt = known.rtt(Transport::Tcp).or(known.rtt(Transport::Quic));
-        if let (Some((ln, _)), Some(rtt)) = (rate(known), rtt) {
+        if let (Some((ln, _)), Some(rtt)) = (known.any_rate(), rtt) {
             let (sent, lost) = known.packets();
             let loss = loss::estimate(sent, lost, None);
-            if rate(before) != rate(known) {
+            if before.any_rate() != known.any_rate() {
                 self.store
                     .change_network(client, now, |it| it.add(client.address, ln, rtt, loss));
             }
@@ -131,11 +130,7 @@ impl Selector {
         page: &Page,
     ) -> f64 {
         let mix = Mix::default();
-        let has_rate = known
-            .rate(Transport::Tcp)
-            .or(known.rate(Transport::Quic))
-            .is_some();
-        let context = self.context(client, &mix, moment, Some(known), has_rate);
+        let context = self.context(client, &mix, moment, Some(known));
         let path = path(&context, &self.surface, context.limit, false);
         let times = self
             .surface
