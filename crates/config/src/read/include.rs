@@ -83,6 +83,7 @@ impl Walk {
             match matching(&path, files) {
                 Ok(found) => paths.extend(found.into_iter().map(|path| (path, span.clone()))),
                 Err(reason) => {
+                    self.has_unread_sites(&span);
                     self.fault(
                         span,
                         format!("cannot read the folder of `{path}`: {reason}"),
@@ -109,6 +110,7 @@ impl Walk {
             match files.text(&path) {
                 Ok(text) => texts.push((path, text)),
                 Err(reason) => {
+                    self.has_unread_sites(&span);
                     let hint =
                         "a file that may be missing is named with a `*`, like `sites/*.toml`";
                     self.fault(
@@ -125,6 +127,11 @@ impl Walk {
                 walk.sites(root, sites);
             });
         }
+    }
+
+    /// Notes that there are sites which could not be read: that there are none is no fault of its own.
+    fn has_unread_sites(&mut self, span: &Range<usize>) {
+        self.note("site", span.clone());
     }
 }
 
