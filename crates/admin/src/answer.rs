@@ -13,7 +13,7 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 /// The page; it asks for `/status` and `/explain`, and loads nothing else.
@@ -22,7 +22,7 @@ const PAGE: &str = include_str!("page.html");
 /// The Content-Security-Policy of the page: its own script and style, and requests to where it came from.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Reads the configuration again. Called on the admin thread, one at a time; may wait for disks.
+/// Reads the configuration again. Called by one thread at a time; may wait for disks.
 pub type Reload = Arc<dyn Fn() -> Reloaded + Send + Sync>;
 
 /// Tells the state of the certificates that are ordered by ACME.
@@ -45,6 +45,9 @@ pub struct Admin {
     upstreams: Option<Upstreams>,
     reload: Option<Reload>,
     acme: Option<AcmeReport>,
+    /// Held by the reload that goes on.
+    reloading: Arc<Mutex<()>>,
+    /// The latest reload that has ended.
     reloaded: Arc<Mutex<Option<ReloadStatus>>>,
 }
 
@@ -80,6 +83,7 @@ impl Admin {
             upstreams: None,
             reload,
             acme: None,
+            reloading: Arc::default(),
             reloaded: Arc::default(),
         }
     }
@@ -134,9 +138,9 @@ impl Admin {
     /// Reads the configuration again, as `POST /reload` does, and remembers what came of it for the status.
     /// `None` where there is none.
     pub fn reload(&self) -> Option<Reloaded> {
-        let mut latest = self.reloaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = lock(&self.reloading);
         let reloaded = self.reload.as_ref()?();
-        *latest = Some(ReloadStatus {
+        *lock(&self.reloaded) = Some(ReloadStatus {
             at: seconds(SystemTime::now()),
             success: reloaded.success,
             report: reloaded.report.clone(),
@@ -147,10 +151,10 @@ impl Admin {
     /// Returns what the server is and has done.
     #[must_use]
     pub fn status(&self) -> Status {
-        let reloaded = self.reloaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let reloaded = lock(&self.reloaded).clone();
         let upstreams = self.upstreams.as_ref().map(|read| read());
         let upstreams = upstreams.unwrap_or_default();
-        let status = Status::of(&self.monitor, &self.identity, upstreams, reloaded.clone());
+        let status = Status::of(&self.monitor, &self.identity, upstreams, reloaded);
         let acme = self.acme.as_ref().map(|report| report());
         Status { acme, ..status }
     }
@@ -215,6 +219,10 @@ impl Admin {
         let found = self.monitor.explain(asked.address, asked.class, host, now);
         json(&found.iter().map(Explained::of).collect::<Vec<_>>())
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Client and host that `/explain` is asked about.

@@ -12,14 +12,22 @@ use http::{Method, StatusCode};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// More than any test takes.
+const TIME_LIMIT: Duration = Duration::from_secs(50);
 
 struct Running {
     address: SocketAddr,
     admin: Admin,
     fails: Arc<AtomicBool>,
+    /// A reload waits for it.
+    disk: Arc<Mutex<()>>,
+    /// True once one does.
+    waits: Arc<AtomicBool>,
     stop: StopHandle,
     thread: Option<JoinHandle<()>>,
     dir: tempfile::TempDir,
@@ -36,17 +44,23 @@ fn run() -> Running {
     options.port = 0;
     let server = Server::bind(&options).unwrap();
     let fails = Arc::new(AtomicBool::new(false));
+    let disk = Arc::<Mutex<()>>::default();
+    let waits = Arc::<AtomicBool>::default();
     let reload = {
-        let fails = Arc::clone(&fails);
-        move || match fails.load(Ordering::Relaxed) {
-            true => Reloaded {
-                success: false,
-                report: "line 7 is wrong\n".into(),
-            },
-            false => Reloaded {
-                success: true,
-                report: "nothing changed\n".into(),
-            },
+        let (fails, disk, waits) = (Arc::clone(&fails), Arc::clone(&disk), Arc::clone(&waits));
+        move || {
+            waits.store(true, Ordering::Release);
+            drop(disk.lock().unwrap());
+            match fails.load(Ordering::Relaxed) {
+                true => Reloaded {
+                    success: false,
+                    report: "line 7 is wrong\n".into(),
+                },
+                false => Reloaded {
+                    success: true,
+                    report: "nothing changed\n".into(),
+                },
+            }
         }
     };
     let address = server.local_addr();
@@ -58,6 +72,8 @@ fn run() -> Running {
         address,
         admin,
         fails,
+        disk,
+        waits,
         stop,
         thread: Some(thread),
         dir,
@@ -79,6 +95,29 @@ impl Drop for Running {
 
 fn get(at: &Address, target: &str) -> AdminResponse {
     call(at, Method::GET, target).unwrap()
+}
+
+#[test]
+fn a_reload_that_waits_for_a_disk_keeps_nobody_from_the_status() {
+    let server = run();
+    let disk = server.disk.lock().unwrap();
+    let (send, latest) = mpsc::channel();
+    let (reloaded, asked) = (send.clone(), server.admin.clone());
+    let reloading = std::thread::spawn(move || {
+        asked.reload();
+        reloaded.send(asked.status().reload).unwrap();
+    });
+    while !server.waits.load(Ordering::Acquire) {
+        std::thread::yield_now();
+    }
+    let admin = server.admin.clone();
+    std::thread::spawn(move || send.send(admin.status().reload).unwrap());
+    let meanwhile = latest.recv_timeout(TIME_LIMIT).expect("a status");
+    assert_eq!(meanwhile, None);
+    drop(disk);
+    let after = latest.recv_timeout(TIME_LIMIT).unwrap();
+    assert!(after.unwrap().success);
+    reloading.join().unwrap();
 }
 
 #[test]
