@@ -42,7 +42,7 @@ use open::{OpenedFile, Refusal};
 pub use options::{FilesOptions, InvalidFilesOptions};
 pub(crate) use pages::page;
 use pages::{allow, redirect};
-pub(crate) use path::{BadPath, routing_path};
+pub(crate) use path::{BadPath, TargetPath};
 pub(crate) use reading::{Piece, Reading};
 pub use reply::FilesFuture;
 pub(crate) use reply::Reply;

@@ -10,7 +10,7 @@
 
 use super::coding::{AcceptedCodings, ContentCoding};
 use super::memory::SharedMemory;
-use super::path::{self, RequestedFile, plain_name};
+use super::path::{RequestedFile, TargetPath};
 use super::shared::{FileRange, OpenFile, Version};
 use super::validators::Traits;
 use super::variants::Variants;
@@ -281,16 +281,15 @@ impl FileCache {
         }
     }
 
-    /// The file that a request's target means, in the form that the client likes best; `None` when there is
+    /// The file that a request's path means, in the form that the client likes best; `None` when there is
     /// none that can be answered with 200 just so. What the client takes is asked for where there is a choice.
     pub(crate) fn find(
         &mut self,
         files: &Files,
-        target: &[u8],
+        path: TargetPath<'_>,
         accepted: impl FnOnce() -> AcceptedCodings,
         now: Instant,
     ) -> Option<Rc<Entry>> {
-        let path = target.split(|byte| *byte == b'?').next().unwrap_or(target);
         let source = self.find_source(files, path, now)?;
         if source.traits.variants.is_empty() {
             return Some(source);
@@ -302,11 +301,16 @@ impl FileCache {
         }
     }
 
-    fn find_source(&mut self, files: &Files, path: &[u8], now: Instant) -> Option<Rc<Entry>> {
-        let (name, asked) = match plain_name(path) {
+    fn find_source(
+        &mut self,
+        files: &Files,
+        path: TargetPath<'_>,
+        now: Instant,
+    ) -> Option<Rc<Entry>> {
+        let (name, asked) = match path.plain_name() {
             Some(name) => (Cow::Borrowed(name), None),
             None => {
-                let asked = path::parse(std::str::from_utf8(path).ok()?).ok()?;
+                let asked = path.parse().ok()?;
                 (Cow::Owned(asked.name()), Some(asked))
             }
         };
@@ -327,7 +331,7 @@ impl FileCache {
         (key, folder): (&[u8], u64),
         files: &Files,
         asked: Option<RequestedFile>,
-        path: &[u8],
+        path: TargetPath<'_>,
         now: Instant,
     ) -> Option<Rc<Entry>> {
         if let Some(entry) = self.entries.get(key)
@@ -337,7 +341,7 @@ impl FileCache {
         }
         let asked = match asked {
             Some(asked) => asked,
-            None => path::parse(std::str::from_utf8(path).ok()?).ok()?,
+            None => path.parse().ok()?,
         };
         let entry = self.look_up(files, (key, folder), &asked, now);
         if entry.is_none() {

@@ -57,30 +57,61 @@ pub(crate) fn parse(path: &str) -> Result<RequestedFile, BadPath> {
     Ok(asked)
 }
 
-/// Returns the path by which requests are told apart: decoded, without what a file system would skip. All
-/// spellings of one file have the same.
-///
-/// # Errors
-/// As [`parse`]; not UTF-8.
-pub(crate) fn routing_path(path: &[u8]) -> Result<Cow<'_, [u8]>, BadPath> {
-    if plain_name(path).is_some() {
-        return Ok(Cow::Borrowed(path));
-    }
-    let asked = parse(std::str::from_utf8(path).map_err(|_| BadPath)?)?;
-    Ok(Cow::Owned([b"/", &asked.name()[..]].concat()))
+/// The path of a request's target, read once for the route and for the file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TargetPath<'a> {
+    path: &'a [u8],
+    /// True if it needs no decoding: ASCII without escapes, without empty names, and without names that begin
+    /// with a dot.
+    is_plain: bool,
 }
 
-/// The name of the file that a path asks for, where it needs no decoding: ASCII without escapes, without
-/// empty names, and without names that begin with a dot.
-pub(super) fn plain_name(path: &[u8]) -> Option<&[u8]> {
-    let name = path.strip_prefix(b"/")?;
-    let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'%' | b'\\');
-    let is_special = |pair: &[u8]| matches!(pair, b"//" | b"/.");
-    (name.iter().all(is_plain) && !path.windows(2).any(is_special)).then_some(name)
+impl<'a> TargetPath<'a> {
+    /// Finds the path in a target, which may have a query.
+    pub(crate) fn of(target: &'a [u8]) -> Self {
+        let (mut is_plain, mut is_name_start) = (target.starts_with(b"/"), false);
+        let mut end = target.len();
+        for (index, byte) in target.iter().enumerate() {
+            if *byte == b'?' {
+                end = index;
+                break;
+            }
+            is_plain &= byte.is_ascii_graphic() && !matches!(byte, b'%' | b'\\');
+            is_plain &= !(is_name_start && matches!(byte, b'/' | b'.'));
+            is_name_start = *byte == b'/';
+        }
+        let path = &target[..end];
+        Self { path, is_plain }
+    }
+
+    /// Returns the path by which requests are told apart: decoded, without what a file system would skip. All
+    /// spellings of one file have the same.
+    ///
+    /// # Errors
+    /// As [`parse`]; not UTF-8.
+    pub(crate) fn routing(self) -> Result<Cow<'a, [u8]>, BadPath> {
+        if self.is_plain {
+            return Ok(Cow::Borrowed(self.path));
+        }
+        Ok(Cow::Owned([b"/", &self.parse()?.name()[..]].concat()))
+    }
+
+    /// The name of the file that the path asks for, where it needs no decoding.
+    pub(super) fn plain_name(self) -> Option<&'a [u8]> {
+        self.path.strip_prefix(b"/").filter(|_| self.is_plain)
+    }
+
+    /// Reads the path.
+    ///
+    /// # Errors
+    /// As [`parse`]; not UTF-8.
+    pub(super) fn parse(self) -> Result<RequestedFile, BadPath> {
+        parse(std::str::from_utf8(self.path).map_err(|_| BadPath)?)
+    }
 }
 
 impl RequestedFile {
-    /// The same name as that of [`plain_name`], of a path that was decoded.
+    /// The same name as that of [`TargetPath::plain_name`], of a path that was decoded.
     pub(super) fn name(&self) -> Vec<u8> {
         let mut name = self.relative.as_os_str().as_bytes().to_vec();
         if self.directory && !name.is_empty() {
@@ -240,6 +271,35 @@ mod tests {
     }
 
     #[test]
+    fn what_needs_no_decoding_is_known_without_it() {
+        for (target, name) in [
+            ("/", Some("")),
+            ("/a/b.html", Some("a/b.html")),
+            ("/a/", Some("a/")),
+            ("/a?b=//.%2e c", Some("a")),
+            ("/?", Some("")),
+            ("/a..b/c.", Some("a..b/c.")),
+            ("", None),
+            ("?a", None),
+            ("a/b", None),
+            ("*", None),
+            ("//a", None),
+            ("/a//", None),
+            ("/.a", None),
+            ("/a/.b", None),
+            ("/..", None),
+            ("/a%20b", None),
+            ("/a\\b", None),
+            ("/a b", None),
+            ("/\u{e4}", None),
+            ("/a\0", None),
+        ] {
+            let found = TargetPath::of(target.as_bytes()).plain_name();
+            assert_eq!(found, name.map(str::as_bytes), "{target:?}");
+        }
+    }
+
+    #[test]
     fn a_redirect_stays_on_this_host() {
         assert_eq!(parse("//evil.test").unwrap().with_slash, "/evil.test/");
         assert_eq!(parse("/a%20b").unwrap().with_slash, "/a%20b/");
@@ -252,6 +312,15 @@ mod tests {
                 let plain = |part: Component<'_>| matches!(part, Component::Normal(_));
                 prop_assert!(asked.relative.components().all(plain));
                 prop_assert!(!asked.with_slash.starts_with("//"));
+            }
+        }
+
+        #[test]
+        fn a_plain_name_is_that_of_the_decoded_path(path in "/{0,2}([.]|%2e|[a-z?%/]){0,8}") {
+            let target = TargetPath::of(path.as_bytes());
+            if let Some(name) = target.plain_name() {
+                prop_assert_eq!(name, target.parse().unwrap().name());
+                prop_assert_eq!(target.routing().unwrap(), [b"/", name].concat());
             }
         }
     }

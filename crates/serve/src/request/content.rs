@@ -1,14 +1,13 @@
 //! The targets that answer requests, and their replacement while the server runs.
 
 use crate::client_auth::AskedNames;
-use crate::files::{self, Files};
+use crate::files::{BadPath, Files, TargetPath};
 use crate::locks::lock;
 use crate::request::handler::Handler;
 use crate::selection::HostNames;
 use crate::site::{Dispatch, Kind, Site};
-use crate::{Certificates, Error, files::BadPath};
+use crate::{Certificates, Error};
 use http::StatusCode;
-use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -62,19 +61,19 @@ impl Content {
         })
     }
 
-    /// The target that answers a request for that authority and target (path and query).
+    /// The target that answers a request for that authority and path.
     ///
     /// # Errors
     /// The status that refuses it: the path could mean two things, or nobody answers it.
     pub(crate) fn target(
         &self,
         authority: Option<&[u8]>,
-        target: Option<&[u8]>,
+        path: TargetPath<'_>,
     ) -> Result<&Target, StatusCode> {
         let Some(dispatch) = &self.dispatch else {
             return Ok(&self.targets[0]);
         };
-        let path = path_of(target.unwrap_or_default());
+        let path = path.routing();
         let path = path.map_err(|BadPath| StatusCode::BAD_REQUEST)?;
         let index = dispatch.dispatch(authority.unwrap_or_default(), &path);
         let target = index.and_then(|index| self.targets.get(index));
@@ -92,14 +91,9 @@ impl Content {
         let Some(dispatch) = &self.dispatch else {
             return true;
         };
-        path_of(target).is_ok_and(|path| dispatch.has_route(authority, &path))
+        let path = TargetPath::of(target).routing();
+        path.is_ok_and(|path| dispatch.has_route(authority, &path))
     }
-}
-
-/// The path of a target as routes see it.
-fn path_of(target: &[u8]) -> Result<Cow<'_, [u8]>, BadPath> {
-    let path = target.split(|byte| *byte == b'?').next();
-    files::routing_path(path.unwrap_or_default())
 }
 
 impl Target {

@@ -3,7 +3,7 @@
 //! A request that repeats the one before on its connection is known by its head's identity, without a
 //! check and without a look-up: both were made for the one before.
 
-use crate::files::{AcceptedCodings, Entry, Reading, is_conditional};
+use crate::files::{AcceptedCodings, Entry, Reading, TargetPath, is_conditional};
 use crate::request::body::Body;
 use crate::request::check::RequestHead;
 use crate::request::content::Target;
@@ -68,7 +68,8 @@ impl<I> Requests<I> {
             return None;
         }
         let snapshot = self.responder.snapshot.borrow();
-        let target = snapshot.content.target(head.authority(), head.target());
+        let path = TargetPath::of(head.target()?);
+        let target = snapshot.content.target(head.authority(), path);
         let Ok(Target::Files(files)) = target else {
             return None;
         };
@@ -79,7 +80,7 @@ impl<I> Requests<I> {
                 .filter(|(name, _)| *name == b"accept-encoding");
             AcceptedCodings::of(fields.map(|(_, value)| value))
         };
-        let entry = cache.find(files, head.target()?, accepted, now.instant)?;
+        let entry = cache.find(files, path, accepted, now.instant)?;
         if !self.listener_policy.is_secure && entry.has_field(&STRICT_TRANSPORT_SECURITY) {
             // Its fields are made, and this one must not be among them (RFC 6797 section 7.2).
             return None;

@@ -2,7 +2,7 @@
 
 use crate::EarlyData;
 use crate::embed::{Hints, RequestContext};
-use crate::files::{self, Reply};
+use crate::files::{self, Reply, TargetPath};
 use crate::incidents::Incidents;
 use crate::metrics::ServerCounters;
 use crate::request::body::Body;
@@ -105,7 +105,8 @@ impl Content {
         early_services: bool,
         mut request: Request<RequestBody>,
     ) -> ServiceResponse {
-        let target = self.target(request.authority(), request.target());
+        let path = TargetPath::of(request.target().unwrap_or_default());
+        let target = self.target(request.authority(), path);
         let handler = match target {
             Ok(Target::Files(files)) => {
                 return match files.respond(&request, SystemTime::now()) {

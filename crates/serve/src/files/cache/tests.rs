@@ -22,7 +22,7 @@ impl FileCache {
     ) -> Option<Rc<Entry>> {
         self.find(
             files,
-            target,
+            TargetPath::of(target),
             || AcceptedCodings::of(std::iter::empty()),
             now,
         )
@@ -300,7 +300,11 @@ fn each_form_has_an_entry_that_is_believed_no_longer_than_its_source() {
     let (dir, files) = variants();
     let mut cache = cache();
     let now = Instant::now();
-    let mut find = |line, now| cache.find(&files, b"/small", accepting(line), now).unwrap();
+    let mut find = |line, now| {
+        cache
+            .find(&files, TargetPath::of(b"/small"), accepting(line), now)
+            .unwrap()
+    };
     let brotli = find("br", now);
     assert_eq!(brotli.whole().unwrap(), ".br");
     assert_eq!(find("gzip", now).whole().unwrap(), ".gz");
@@ -331,17 +335,21 @@ fn open_files_of_all_forms_count() {
     let mut cache = FileCache::new(1 << 20, 3);
     let now = Instant::now();
     for line in ["br", "gzip", "br", ""] {
-        let found = cache.find(&files, b"/large", accepting(line), now);
+        let found = cache.find(&files, TargetPath::of(b"/large"), accepting(line), now);
         assert!(found.is_some());
     }
     assert_eq!((cache.open, cache.entries.len()), (3, 1));
     fs::write(dir.path().join("other"), vec![1; 20_000]).unwrap();
-    cache.find(&files, b"/other", accepting("br"), now).unwrap();
+    cache
+        .find(&files, TargetPath::of(b"/other"), accepting("br"), now)
+        .unwrap();
     assert_eq!((cache.open, cache.entries.len()), (1, 1));
-    cache.find(&files, b"/large", accepting("br"), now).unwrap();
+    cache
+        .find(&files, TargetPath::of(b"/large"), accepting("br"), now)
+        .unwrap();
     assert_eq!((cache.open, cache.entries.len()), (3, 2));
     cache
-        .find(&files, b"/large", accepting("gzip"), now)
+        .find(&files, TargetPath::of(b"/large"), accepting("gzip"), now)
         .unwrap();
     assert_eq!((cache.open, cache.entries.len()), (3, 1));
     cache.sweep(now + REVALIDATION_INTERVAL + IDLE_ENTRY_LIFETIME);
@@ -367,7 +375,9 @@ fn another_folder_in_the_place_of_the_served_one_leaves_no_entry_of_it() {
     let mut cache = cache();
     let now = Instant::now();
     let plain = cache.find_any(&files, b"/a", now).unwrap();
-    let gzip = cache.find(&files, b"/a", accepting("gzip"), now).unwrap();
+    let gzip = cache
+        .find(&files, TargetPath::of(b"/a"), accepting("gzip"), now)
+        .unwrap();
     assert!(plain.is_fresh(now) && gzip.is_fresh(now));
     fs::remove_file(&link).unwrap();
     std::os::unix::fs::symlink("2", &link).unwrap();
