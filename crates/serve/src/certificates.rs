@@ -1,12 +1,11 @@
 //! The certificates of a server, and which of them a TLS handshake is shown.
 
 use crate::client_auth::{self, AskedNames};
+use crate::host_table::HostTable;
 use crate::{ClientAuth, Identity};
-use rustc_hash::FxHashMap;
 use rustls::server::ClientHello;
 use rustls::sign::CertifiedKey;
 use rustls::{SignatureAlgorithm, SignatureScheme};
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -23,7 +22,8 @@ use std::time::SystemTime;
 pub struct Certificates {
     /// The default is the first.
     identities: Vec<Identity>,
-    by_name: FxHashMap<Box<str>, Vec<usize>>,
+    /// Places of the certificates for a name, best first.
+    by_name: HostTable<Vec<usize>>,
     strict: bool,
     asked_names: AskedNames,
     on_demand: Option<Arc<dyn OnDemand>>,
@@ -58,7 +58,6 @@ impl Certificates {
     /// it fail, rather than show another site's certificate.
     #[must_use]
     pub fn awaiting(mut self, name: &str) -> Self {
-        let name = name.to_ascii_lowercase().into_boxed_str();
         self.by_name.entry(name).or_default();
         self
     }
@@ -76,8 +75,7 @@ impl Certificates {
     pub fn with(mut self, identity: Identity) -> Self {
         let index = self.identities.len();
         for name in identity.dns_names() {
-            let name = name.to_ascii_lowercase().into_boxed_str();
-            let order = self.by_name.entry(name).or_default();
+            let order = self.by_name.entry(&name).or_default();
             if !order.contains(&index) {
                 order.push(index);
             }
@@ -160,7 +158,7 @@ impl Certificates {
         client_auth::note(asked.is_some());
         let identity = self.select(hello.server_name(), hello.signature_schemes())?;
         if let (Some(on_demand), Some(name)) = (&self.on_demand, hello.server_name()) {
-            on_demand.used(&lower(name));
+            on_demand.used(&name.to_ascii_lowercase());
         }
         Some(identity.certified(now))
     }
@@ -168,9 +166,10 @@ impl Certificates {
     fn select(&self, name: Option<&str>, schemes: &[SignatureScheme]) -> Option<&Identity> {
         let has_default = !self.strict && !self.identities.is_empty();
         let default = || has_default.then_some(&[0][..]);
-        let named = name.and_then(|name| self.order(name));
+        let named = name.and_then(|name| self.by_name.find(name.as_bytes()));
+        let named = named.map(Vec::as_slice);
         if let (None, Some(name), Some(on_demand)) = (named, name, &self.on_demand)
-            && on_demand.wanted(&lower(name))
+            && on_demand.wanted(&name.to_ascii_lowercase())
         {
             return None;
         }
@@ -179,25 +178,6 @@ impl Certificates {
         let first = candidates.clone().next();
         // Without a common scheme the handshake fails by itself, with the alert that says so.
         candidates.find(|it| it.can_sign(schemes)).or(first)
-    }
-
-    /// The certificates for a name, best first.
-    fn order(&self, name: &str) -> Option<&[usize]> {
-        let name = &*lower(name);
-        let exact = self.by_name.get(name);
-        let wildcard = || {
-            let (_, parent) = name.split_once('.')?;
-            self.by_name.get(format!("*.{parent}").as_str())
-        };
-        exact.or_else(wildcard).map(Vec::as_slice)
-    }
-}
-
-/// A name in lower case. Clients may send any (RFC 6066 section 3); few do.
-pub(crate) fn lower(name: &str) -> Cow<'_, str> {
-    match name.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        true => name.to_ascii_lowercase().into(),
-        false => name.into(),
     }
 }
 

@@ -172,6 +172,7 @@ mod gcra;
 mod h3;
 mod heap;
 mod held;
+mod host_table;
 mod identity;
 mod incidents;
 mod key_log;
@@ -225,6 +226,7 @@ pub use files::{
     ContentCoding, Files, FilesFuture, FilesOptions, HeaderRule, InvalidFilesOptions, PathPattern,
     UnknownContentCoding,
 };
+pub use host_table::HostTable;
 pub use identity::{Identity, IdentityWarning};
 pub use incidents::{ContentTooLong, INCIDENT_KINDS};
 pub use key_log::KeyLog;

@@ -107,8 +107,7 @@ fn target(
     })
 }
 
-/// The names of the sites with their policies, for [`Options::hosts`](altway_serve::Options::hosts). Addresses are
-/// decided for as names that nobody has configured.
+/// The names of the sites with their policies, for [`Options::hosts`](altway_serve::Options::hosts).
 #[must_use]
 pub fn hosts(plan: &Plan) -> Vec<HostPolicy> {
     let of = |site: &SitePlan| {

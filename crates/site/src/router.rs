@@ -1,9 +1,7 @@
 //! Finding the site and the route of a request, by its host and path.
 
 use altway_config::{PathPattern, Site};
-use altway_serve::Dispatch;
-use rustc_hash::FxHashMap;
-use std::borrow::Cow;
+use altway_serve::{Dispatch, HostTable};
 
 /// Finds a request's site by its host, and its route by its path: a look-up by name, then the site's patterns in
 /// their order, of which the first that matches has the request.
@@ -13,10 +11,8 @@ use std::borrow::Cow;
 /// is answered by none of them where the route has a proxy.
 #[derive(Debug, Default)]
 pub struct Router {
-    /// Sites by host names in lower case, and addresses as requests write them.
-    exact: FxHashMap<Box<[u8]>, usize>,
-    /// Sites by the part after `*.`.
-    wildcard: FxHashMap<Box<[u8]>, usize>,
+    /// Places of the sites.
+    places: HostTable<usize>,
     default: Option<usize>,
     sites: Vec<Routes>,
     /// Answers requests for hosts that no site has.
@@ -43,16 +39,16 @@ pub(crate) struct RouteEntry {
 }
 
 impl Routes {
-    fn find(&self, path: &str) -> Option<&RouteEntry> {
+    fn find(&self, path: &[u8]) -> Option<&RouteEntry> {
         self.routes.iter().find(|it| it.pattern.matches(path))
     }
 
     /// Returns true if a server that reads parameters in `path`, for which there is the route `found`, may read a path for
     /// which there is another.
-    fn is_ambiguous(&self, path: &str, found: &RouteEntry) -> bool {
+    fn is_ambiguous(&self, path: &[u8], found: &RouteEntry) -> bool {
         let has_every_path = |it: &RouteEntry| it.pattern == PathPattern::All;
         if !found.is_proxied
-            || !path.contains(';')
+            || !path.contains(&b';')
             || self.routes.first().is_some_and(has_every_path)
         {
             return false;
@@ -65,17 +61,18 @@ impl Routes {
 
 /// A path without the parameters of its segments (RFC 3986 section 3.3), and without segments that are then empty. `None`:
 /// one of them is `.` or `..` then, and the path may lead anywhere.
-fn without_parameters(path: &str) -> Option<String> {
-    let mut read = String::with_capacity(path.len());
-    let mut segments = path.trim_start_matches('/').split('/').peekable();
+fn without_parameters(path: &[u8]) -> Option<Vec<u8>> {
+    let mut read = Vec::with_capacity(path.len());
+    let mut segments = path.split(|byte| *byte == b'/').peekable();
     while let Some(segment) = segments.next() {
-        let name = segment.split(';').next().unwrap_or_default();
-        if matches!(name, "." | "..") {
+        let name = segment.split(|byte| *byte == b';').next();
+        let name = name.unwrap_or_default();
+        if matches!(name, b"." | b"..") {
             return None;
         }
         if !name.is_empty() || segments.peek().is_none() {
-            read.push('/');
-            read.push_str(name);
+            read.push(b'/');
+            read.extend_from_slice(name);
         }
     }
     Some(read)
@@ -91,11 +88,7 @@ impl Router {
         let place = self.sites.len();
         self.sites.push(Routes { routes, none });
         for name in &site.names {
-            if let Some(exact) = name.exact() {
-                self.exact.insert(exact.into_bytes().into(), place);
-            } else if let Some(parent) = name.wildcard() {
-                self.wildcard.insert(parent.as_bytes().into(), place);
-            }
+            self.places.insert(&name.to_string(), place);
         }
         if site.is_default {
             self.default = Some(place);
@@ -113,14 +106,7 @@ impl Router {
     }
 
     fn site(&self, authority: &[u8]) -> Option<&Routes> {
-        let host = host(authority);
-        let exact = || self.exact.get(&*host);
-        let wildcard = || {
-            let dot = host.iter().position(|byte| *byte == b'.')?;
-            // One label, which is not empty.
-            (dot > 0).then(|| self.wildcard.get(&host[dot + 1..]))?
-        };
-        let place = exact().or_else(wildcard).copied().or(self.default)?;
+        let place = self.places.find(authority).copied().or(self.default)?;
         self.sites.get(place)
     }
 }
@@ -130,10 +116,8 @@ impl Dispatch for Router {
         let Some(site) = self.site(authority) else {
             return Some(self.nobody);
         };
-        // Patterns are text, and match no path that is none.
-        let path = String::from_utf8_lossy(path);
-        Some(match site.find(&path) {
-            Some(found) if site.is_ambiguous(&path, found) => self.ambiguous,
+        Some(match site.find(path) {
+            Some(found) if site.is_ambiguous(path, found) => self.ambiguous,
             Some(found) => found.target,
             None => site.none,
         })
@@ -144,27 +128,8 @@ impl Dispatch for Router {
     }
 
     fn has_route(&self, authority: &[u8], path: &[u8]) -> bool {
-        let path = String::from_utf8_lossy(path);
         let site = self.site(authority);
-        site.is_some_and(|site| site.find(&path).is_some())
-    }
-}
-
-/// The host of an authority: without port and last dot, in lower case.
-fn host(authority: &[u8]) -> Cow<'_, [u8]> {
-    let is_address = authority.first() == Some(&b'[');
-    let end = match is_address {
-        true => authority
-            .iter()
-            .position(|byte| *byte == b']')
-            .map(|it| it + 1),
-        false => authority.iter().position(|byte| *byte == b':'),
-    };
-    let host = &authority[..end.unwrap_or(authority.len())];
-    let host = host.strip_suffix(b".").unwrap_or(host);
-    match host.iter().any(u8::is_ascii_uppercase) {
-        true => Cow::Owned(host.to_ascii_lowercase()),
-        false => Cow::Borrowed(host),
+        site.is_some_and(|site| site.find(path).is_some())
     }
 }
 

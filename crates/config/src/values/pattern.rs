@@ -23,12 +23,13 @@ pub enum PathPattern {
 impl PathPattern {
     /// Returns true if the path, decoded and without its query, is meant.
     #[must_use]
-    pub fn matches(&self, path: &str) -> bool {
+    pub fn matches(&self, path: impl AsRef<[u8]>) -> bool {
+        let path = path.as_ref();
         match self {
             Self::All => true,
-            Self::Exact(exact) => path == exact,
-            Self::Prefix(prefix) => path.starts_with(prefix.as_str()),
-            Self::Suffix(suffix) => path.ends_with(suffix.as_str()),
+            Self::Exact(exact) => path == exact.as_bytes(),
+            Self::Prefix(prefix) => path.starts_with(prefix.as_bytes()),
+            Self::Suffix(suffix) => path.ends_with(suffix.as_bytes()),
         }
     }
 

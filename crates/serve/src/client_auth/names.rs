@@ -1,9 +1,7 @@
 //! Names that clients connect to, and hosts of requests, for which certificates of clients are asked for.
 
 use super::ClientAuth;
-use crate::certificates::lower;
-use crate::request::redirect::host;
-use rustc_hash::FxHashMap;
+use crate::host_table::HostTable;
 use rustls::pki_types::{CertificateDer, UnixTime};
 
 /// The names of which clients are asked for certificates, and of which not.
@@ -11,9 +9,8 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 pub(crate) struct AskedNames {
     /// Demands of all names, each once.
     all: Vec<ClientAuth>,
-    /// Indices of the demands by names in lower case, `*.` before a parent for one label more. `None`: no certificate
-    /// is asked for.
-    by_name: FxHashMap<Box<str>, Option<usize>>,
+    /// Indices of the demands. `None`: no certificate is asked for.
+    by_name: HostTable<Option<usize>>,
     /// The index of the demand for every other name, and without one.
     other: Option<usize>,
 }
@@ -22,8 +19,7 @@ impl AskedNames {
     /// Asks clients of that name for a certificate, or for none.
     pub(crate) fn add(&mut self, name: &str, auth: Option<&ClientAuth>) {
         let index = auth.map(|auth| self.index(auth));
-        self.by_name
-            .insert(name.to_ascii_lowercase().into_boxed_str(), index);
+        self.by_name.insert(name, index);
     }
 
     /// Asks clients of every other name, and of none, for a certificate.
@@ -50,33 +46,13 @@ impl AskedNames {
 
     /// Returns the index of the demand for clients that connect to a name; `None`: no certificate is asked for.
     pub(crate) fn of_name(&self, name: Option<&str>) -> Option<usize> {
-        let Some(name) = name else {
-            return self.other;
-        };
-        self.of_lower(&name.to_ascii_lowercase())
+        self.of_authority(name.map(str::as_bytes))
     }
 
-    /// Returns the index of the demand of the site that has an authority's host, which is read as the sites read it:
-    /// without its port and a last dot.
+    /// Returns the index of the demand of the site that has an authority's host.
     pub(crate) fn of_authority(&self, authority: Option<&[u8]>) -> Option<usize> {
-        let host = host(authority.unwrap_or_default());
-        let host = host.strip_suffix(b".").unwrap_or(host);
-        match str::from_utf8(host) {
-            Ok(host) => self.of_lower(&lower(host)),
-            // No name of a site.
-            Err(_) => self.other,
-        }
-    }
-
-    fn of_lower(&self, name: &str) -> Option<usize> {
-        if let Some(index) = self.by_name.get(name) {
-            return *index;
-        }
-        let wildcard = name
-            .split_once('.')
-            .filter(|(label, _)| !label.is_empty())
-            .and_then(|(_, parent)| self.by_name.get(format!("*.{parent}").as_str()));
-        wildcard.copied().unwrap_or(self.other)
+        let found = self.by_name.find(authority.unwrap_or_default());
+        found.copied().unwrap_or(self.other)
     }
 
     /// # Errors
@@ -131,7 +107,7 @@ mod tests {
             (b"x.y.b.example", None),
             (b"[2001:DB8::1]:443", Some(0)),
             (b"c.example", None),
-            (b"\xff.b.example", None),
+            (b"\xff.b.example", Some(1)),
             (b"", None),
         ] {
             let text = String::from_utf8_lossy(authority);

@@ -2,6 +2,7 @@
 
 use crate::challenges;
 use crate::files;
+use crate::host_table::host;
 use crate::request::body::Body;
 use crate::request::check::RequestHead;
 use crate::request::content::Content;
@@ -54,17 +55,6 @@ fn location(authority: &[u8], target: &[u8], port: u16) -> Option<HeaderValue> {
     };
     let parts = [b"https://", host, port.as_bytes(), target].concat();
     HeaderValue::from_bytes(&parts).ok()
-}
-
-/// An authority without its port.
-pub(crate) fn host(authority: &[u8]) -> &[u8] {
-    let from = match authority.first() {
-        Some(b'[') => authority.iter().position(|byte| *byte == b']'),
-        _ => Some(0),
-    };
-    let from = from.unwrap_or(authority.len());
-    let colon = authority[from..].iter().position(|byte| *byte == b':');
-    &authority[..colon.map_or(authority.len(), |colon| from + colon)]
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! makes up gets no host of its own: there are as many as are configured, [`MAX_HOSTS`] at most in the life of a
 //! process.
 
+use crate::host_table::HostTable;
 use altway_select::{Host, Model};
 use altway_units::Ratio;
 use rustc_hash::FxHashMap;
@@ -55,12 +56,12 @@ impl HostIndex {
 pub(crate) struct Hosts {
     /// The first has no name.
     hosts: Box<[OnceLock<Box<Host>>]>,
-    assigned: Mutex<HostTable>,
+    assigned: Mutex<AssignedHosts>,
 }
 
 /// The places of hosts.
 #[derive(Debug, Default)]
-struct HostTable {
+struct AssignedHosts {
     /// Places by the name in lower case, a zero and the policy; without a name for those beyond
     /// [`MAX_HOSTS`].
     places: FxHashMap<Vec<u8>, HostIndex>,
@@ -70,7 +71,7 @@ struct HostTable {
 /// The names in use, with their hosts. `*.example.org` is one host.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HostNames {
-    names: Arc<FxHashMap<Vec<u8>, InUse>>,
+    names: Arc<HostTable<InUse>>,
     /// The beacon of all other names.
     others: Option<Ratio>,
     /// Some name has a beacon.
@@ -102,7 +103,7 @@ impl Hosts {
         others: Option<Ratio>,
     ) -> HostNames {
         let mut assigned = self.assigned.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut in_use = FxHashMap::default();
+        let mut in_use = HostTable::default();
         let mut has_beacon = others.is_some();
         for HostPolicyEntry {
             name,
@@ -116,7 +117,7 @@ impl Hosts {
             has_beacon |= beacon.is_some();
             if place.is_some() || beacon != others {
                 let host = place.unwrap_or_default();
-                in_use.insert(name.into_bytes(), InUse { host, beacon });
+                in_use.insert(&name, InUse { host, beacon });
             }
         }
         HostNames {
@@ -130,7 +131,7 @@ impl Hosts {
     /// none left, and where the first one does.
     fn place(
         &self,
-        assigned: &mut HostTable,
+        assigned: &mut AssignedHosts,
         name: &str,
         policy: Option<&(String, Arc<dyn Model>)>,
     ) -> Option<HostIndex> {
@@ -184,15 +185,7 @@ impl HostNames {
     }
 
     fn in_use(&self, authority: Option<&[u8]>) -> Option<InUse> {
-        let authority = authority.filter(|_| !self.names.is_empty())?;
-        let name = authority.split(|byte| *byte == b':').next();
-        let name = name.unwrap_or_default().to_ascii_lowercase();
-        let wildcard = || {
-            let dot = name.iter().position(|byte| *byte == b'.')?;
-            let key = [b"*", &name[dot..]].concat();
-            self.names.get(&key)
-        };
-        self.names.get(&name).or_else(wildcard).copied()
+        self.names.find(authority?).copied()
     }
 }
 
@@ -236,7 +229,7 @@ mod tests {
             assert_eq!(find(other), HostIndex::OTHERS, "{other}");
         }
         assert_eq!(names.find(None), HostIndex::OTHERS);
-        assert_eq!(names.names.len(), 2);
+        assert_eq!(hosts.assigned.lock().unwrap().places.len(), 2);
     }
 
     #[test]
