@@ -75,8 +75,11 @@ impl fmt::Debug for Compressed {
 impl Compressed {
     /// Room for `max_bytes` of forms.
     pub(super) fn new(max_bytes: usize) -> Self {
+        // Made with its bound the cache would take memory for all of it at once, for each of many folders.
+        let mut forms = LruCache::unbounded();
+        forms.resize(MAX_FORMS);
         Self {
-            forms: Mutex::new(LruCache::new(MAX_FORMS)),
+            forms: Mutex::new(forms),
             memory: Arc::new(SharedMemory::new(max_bytes)),
         }
     }
