@@ -86,24 +86,46 @@ impl<'a> PseudoFields<&'a str> {
 }
 
 /// The value of a message's Cookie field, which may come in several: an engine "MUST" join them by "; " before they are
-/// passed on (RFC 9113 section 8.2.3, RFC 9114 section 4.2.1).
+/// passed on (RFC 9113 section 8.2.3, RFC 9114 section 4.2.1). Empty ones add nothing: "; " stands between two cookies
+/// (RFC 6265 section 4.2.1).
 #[derive(Debug, Default)]
 pub struct Cookies(Option<Vec<u8>>);
 
 impl Cookies {
     /// Appends the value of a further field.
     pub fn push(&mut self, value: &[u8]) {
-        match &mut self.0 {
-            None => self.0 = Some(value.to_vec()),
-            Some(cookies) => {
-                cookies.extend_from_slice(b"; ");
-                cookies.extend_from_slice(value);
-            }
+        let cookies = self.0.get_or_insert_default();
+        if !cookies.is_empty() && !value.is_empty() {
+            cookies.extend_from_slice(b"; ");
         }
+        cookies.extend_from_slice(value);
     }
 
     /// Takes the joined value; `None` without a field.
     pub fn take(&mut self) -> Option<Vec<u8>> {
         self.0.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn crumbs_are_joined_and_empty_ones_add_nothing() {
+        for (crumbs, expected) in [
+            (&[][..], None),
+            (&[""], Some("")),
+            (&["", ""], Some("")),
+            (&["a=1", "b=2"], Some("a=1; b=2")),
+            (&["", "a=1", "", "b=2", ""], Some("a=1; b=2")),
+        ] {
+            let mut cookies = Cookies::default();
+            for crumb in crumbs {
+                cookies.push(crumb.as_bytes());
+            }
+            let joined = cookies.take();
+            assert_eq!(joined.as_deref(), expected.map(str::as_bytes), "{crumbs:?}");
+        }
     }
 }

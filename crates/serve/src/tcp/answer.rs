@@ -5,7 +5,9 @@ use crate::embed::Step;
 use crate::request::body::Body;
 use crate::request::requests::{Answer, AnswerSource, Now, Requests};
 use crate::selection::counters::Counters;
-use http::{HeaderMap, Response, StatusCode};
+use altway_message::Cookies;
+use http::header::COOKIE;
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use hyper::body::Incoming;
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -22,11 +24,27 @@ pub(super) fn answer(
     let whole = hyper::body::Body::is_end_stream(request.body());
     let screened = requests.screen(&request, whole, 1, now, read);
     // From here on it is known whether the body is read to its end.
-    let request = request.map(body);
+    let mut request = request.map(body);
     match screened {
         AnswerSource::Refused(response) => Answer::Now(response),
         AnswerSource::Prepared(prepared) => Answer::Now(requests.respond_prepared(&prepared, now)),
-        AnswerSource::Service => requests.ask(request, now),
+        AnswerSource::Service => {
+            join_cookies(request.headers_mut());
+            requests.ask(request, now)
+        }
+    }
+}
+
+/// Makes one Cookie field of several, as the engines of HTTP/2 and HTTP/3 do.
+fn join_cookies(fields: &mut HeaderMap) {
+    let mut cookies = Cookies::default();
+    let lines = fields.get_all(COOKIE);
+    if lines.iter().nth(1).is_some() {
+        lines.iter().for_each(|line| cookies.push(line.as_bytes()));
+    }
+    let joined = cookies.take().map(HeaderValue::try_from);
+    if let Some(Ok(joined)) = joined {
+        fields.insert(COOKIE, joined);
     }
 }
 

@@ -47,8 +47,13 @@ pub(crate) fn proxy(route: &str) -> Running {
     Running::tls(|options| options.site = site(route))
 }
 
-/// An upstream in clear text, which answers with what it is asked for and told.
+/// An upstream in clear text with [`echo_site`].
 fn echo() -> Running {
+    Running::clear(|options| options.site = echo_site())
+}
+
+/// A service that answers with what it is asked for and told.
+fn echo_site() -> Site {
     let answer = async |request: Asked| {
         let mut lines = vec![format!("{} {}", request.method(), request.uri())];
         for (name, value) in request.headers() {
@@ -64,7 +69,7 @@ fn echo() -> Running {
         ];
         (fields, lines.join("\n")).into_response()
     };
-    Running::clear(|options| options.site = Site::service(Router::new().fallback(answer)))
+    Site::service(Router::new().fallback(answer))
 }
 
 /// One GET: the response's head, and its content.
@@ -154,6 +159,30 @@ async fn a_route_of_all_paths_never_leaves_the_beginning_that_it_gives() {
 }
 
 /// The values of a field.
+#[tokio::test(flavor = "multi_thread")]
+async fn cookies_of_several_lines_are_one_field_and_empty_lines_add_nothing() {
+    let origin = echo();
+    let proxy = proxy(&format!("proxy = \"http://{}\"", origin.address));
+    let service = Running::tls(|options| options.site = echo_site());
+    let sent = [
+        ("cookie", ""),
+        ("cookie", "a=1"),
+        ("cookie", ""),
+        ("cookie", "b=2"),
+    ];
+    for (server, protocol) in [&proxy, &service]
+        .into_iter()
+        .flat_map(|server| PROTOCOLS.map(|protocol| (server, protocol)))
+    {
+        let (_, text) = get(server, protocol, "/", &sent).await;
+        let lines: Vec<_> = text
+            .lines()
+            .filter(|it| it.starts_with("cookie:"))
+            .collect();
+        assert_eq!(lines, ["cookie: a=1; b=2"], "{protocol}");
+    }
+}
+
 fn values<'h>(fields: &'h HeaderMap, name: &str) -> Vec<&'h str> {
     let values = fields.get_all(name).iter();
     values.map(|value| value.to_str().unwrap()).collect()
