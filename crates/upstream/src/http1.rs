@@ -44,6 +44,9 @@ use upload::{Upload, UploadTask};
 /// The most bytes of a response's head.
 const MAX_HEAD: usize = 64 << 10;
 
+/// The most interim responses to a request: whoever sends them without end would keep the thread busy.
+const MAX_INTERIM: u16 = 1_024;
+
 /// Bytes that a thread keeps for the heads that it writes.
 const HEAD_BUFFER: usize = 16 << 10;
 
@@ -179,6 +182,7 @@ impl Http1 {
             partial: BytesMut::new(),
             is_fast: false,
             has_begun: false,
+            interim: 0,
         }
     }
 
@@ -241,6 +245,8 @@ pub(crate) struct Exchange {
     partial: BytesMut,
     is_fast: bool,
     has_begun: bool,
+    /// Interim responses that have come.
+    interim: u16,
 }
 
 impl Exchange {
@@ -387,6 +393,10 @@ impl Exchange {
             input = input.slice(len..);
             if !head.status.is_informational() || head.status == StatusCode::SWITCHING_PROTOCOLS {
                 return Ok(Some((head, input)));
+            }
+            self.interim += 1;
+            if self.interim > MAX_INTERIM {
+                return Err(BadHead);
             }
             interim(head.status, head.fields);
         }

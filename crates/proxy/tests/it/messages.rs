@@ -256,6 +256,30 @@ async fn a_response_of_hundreds_of_fields_passes() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn interim_responses_without_end_are_no_response_and_keep_nobody_waiting() {
+    const HINTS: &[u8] = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
+    let server = origin(|mut connection| {
+        while let Some(head) = connection.head() {
+            if head[0].starts_with("get /other ") {
+                connection.ok("other");
+                continue;
+            }
+            let hints = HINTS.repeat(100);
+            while connection.reader.get_mut().write_all(&hints).is_ok() {}
+        }
+    });
+    let running = proxy(to(server));
+    for version in VERSIONS {
+        let mut client = Client::new(running.address, version).await;
+        let answer = tokio::time::timeout(TIME_LIMIT, client.ask(Request::get("/"), ""));
+        let answer = answer.await.expect("it is given up");
+        assert_eq!(answer.status(), 502, "{version:?}");
+        let other = tokio::time::timeout(TIME_LIMIT, client.ask(Request::get("/other"), ""));
+        assert_eq!(other.await.expect("it waits for no other").body(), "other");
+    }
+}
+
 #[tokio::test]
 async fn lengths_that_a_server_repeats_or_makes_up_do_not_pass_with_heads_alone() {
     let address = origin(|mut connection| {
