@@ -156,8 +156,8 @@ async fn passes(
             let request = Request::get(uri.path_and_query(check.path.as_str()).build()?);
             let request = request.header(header::USER_AGENT, AGENT).body(())?;
             let connection = connector.http3(LONGEST_CHECK, &Arc::default()).await?;
-            let sent = connection.send(request, content.attempt(None), None);
-            let response = sent.await.map_err(|(failure, _)| format!("{failure:?}"))?;
+            let sent = connection.send(request, true, content.attempt(None), None);
+            let response = sent.await.map_err(|failed| format!("{failed:?}"))?;
             response.status()
         }
         Protocol::Http2 => {

@@ -13,7 +13,8 @@ use crate::error::{Reason, Refusal};
 use crate::group::{Group, NoServer, Shared};
 use crate::heads::{self, Received};
 use crate::http1::{self, Fields, Http1, RequestHead};
-use crate::pool::{Connection, Lease, Pool};
+use crate::http2::Http2;
+use crate::pool::{Lease, Pool};
 use crate::proxy_protocol;
 use crate::response::{RateCheck, ResponseBody};
 use crate::retry::{self, Failed, Failure, Sent, Verdict};
@@ -299,7 +300,7 @@ impl Exchange {
         Ok(outcome)
     }
 
-    /// Sends the request over a connection.
+    /// Sends the request over a connection. `is_fresh`: a new one, where requests don't share it.
     async fn carry(
         &self,
         member: usize,
@@ -307,67 +308,53 @@ impl Exchange {
         is_fresh: bool,
     ) -> Result<Answer, Attempted> {
         let connector = &self.group.members[member].connector;
-        let connection = self
-            .connection(self.group.pool(member), connector, is_fresh)
-            .await;
-        let (connection, is_reused) = match connection {
-            Ok(connection) => connection,
-            Err(error) => {
-                let server = &connector.server;
-                tracing::debug!("no connection to the upstream {server}: {error}");
-                self.group.members[member].not_connected(&error);
-                return Err(Attempted::not_connected());
+        let pool = self.group.pool(member);
+        let not_connected = |error| self.not_connected(member, &error);
+        match connector.server.protocol {
+            Protocol::Http1 => {
+                let connection = self.http1(pool, connector, is_fresh).await;
+                let connection = connection.map_err(not_connected)?;
+                self.over_http1(connection, lease).await
             }
-        };
-        // Once more over the shared connection tells as much of the server as a new one would, and is not for ever.
-        let is_reused = is_reused && !is_fresh;
-        match connection {
-            Connection::Http1(connection) => self.over_http1(connection, lease).await,
-            Connection::Http2(connection) => {
+            Protocol::Http2 => {
+                let connection = self.http2(pool, connector).await;
+                let (connection, is_reused) = connection.map_err(not_connected)?;
+                // Once more over the shared connection tells as much of the server as a new one would, and is not for ever.
+                let is_reused = is_reused && !is_fresh;
                 let scheme = scheme(connector);
                 self.over_http2(connection, is_reused, lease, scheme).await
             }
-            Connection::Http3(connection) => self.over_http3(connection, is_reused, lease).await,
+            Protocol::Http3 => self.over_http3(member, is_fresh, lease).await,
         }
     }
 
-    /// A connection, and whether it has carried requests before. `is_fresh`: a new one.
-    async fn connection(
-        &self,
-        pool: &Arc<Pool>,
-        connector: &Connector,
-        is_fresh: bool,
-    ) -> io::Result<(Connection, bool)> {
+    /// The failure of an attempt for which no connection could be opened.
+    fn not_connected(&self, member: usize, error: &io::Error) -> Attempted {
+        let member = &self.group.members[member];
+        let server = &member.connector.server;
+        tracing::debug!("no connection to the upstream {server}: {error}");
+        member.not_connected(error);
+        Attempted::not_connected()
+    }
+
+    async fn http1(&self, pool: &Pool, connector: &Connector, is_fresh: bool) -> io::Result<Http1> {
         let header = self.proxy_protocol();
-        let counters = &pool.counters;
-        match (connector.server.protocol, header.as_deref()) {
-            (Protocol::Http1, header) => {
-                let idle = match header.is_some() || is_fresh {
-                    true => None,
-                    false => {
-                        let can_repeat = retry::is_idempotent(&self.parts.method);
-                        pool.idle(&connector.names, can_repeat, Instant::now())
-                    }
-                };
-                let connection = match idle {
-                    Some(connection) => connection,
-                    None => connector.http1(header, counters).await?,
-                };
-                let is_reused = connection.is_reused;
-                Ok((Connection::Http1(connection), is_reused))
+        if header.is_none() && !is_fresh {
+            let can_repeat = retry::is_idempotent(&self.parts.method);
+            if let Some(idle) = pool.idle(&connector.names, can_repeat, Instant::now()) {
+                return Ok(idle);
             }
-            (Protocol::Http2, None) => {
-                let (connection, is_reused) = pool.multiplexed(connector).await?;
-                Ok((Connection::Http2(connection), is_reused))
-            }
-            (Protocol::Http2, header) => {
-                let connection = connector.http2(header, counters).await?;
-                Ok((Connection::Http2(connection), false))
-            }
-            (Protocol::Http3, _) => {
-                let pause = self.group.options.idle_timeout;
-                let (connection, is_reused) = pool.http3(connector, pause).await?;
-                Ok((Connection::Http3(connection), is_reused))
+        }
+        connector.http1(header.as_deref(), &pool.counters).await
+    }
+
+    /// A connection over HTTP/2, and whether it has carried requests before.
+    async fn http2(&self, pool: &Arc<Pool>, connector: &Connector) -> io::Result<(Http2, bool)> {
+        match self.proxy_protocol() {
+            None => pool.multiplexed(connector).await,
+            header => {
+                let connection = connector.http2(header.as_deref(), &pool.counters).await?;
+                Ok((connection, false))
             }
         }
     }

@@ -72,6 +72,8 @@ enum Message {
 #[derive(Debug)]
 struct NewRequest {
     head: Request<()>,
+    /// It waits where the server has no stream for it, else it is given back.
+    may_wait: bool,
     interim: Option<Interim>,
     answer: oneshot::Sender<Result<Answer, Failed>>,
     /// Asks for the next piece of the request's content; `None`: it has none.
@@ -87,8 +89,14 @@ type Pieces = (Bytes, Option<mpsc::Receiver<Piece>>);
 /// A piece of a response's content, its end, or what came in between.
 type Piece = Result<Option<Frame<Bytes>>, BoxError>;
 
-/// The failure of a request, and what of it the server can have seen.
-pub(crate) type Failed = (Failure, Sent);
+/// The failure of a request.
+#[derive(Debug)]
+pub(crate) enum Failed {
+    /// The server has no stream for it over this connection, and it was not to wait for one.
+    NoStream(Box<Request<()>>),
+    /// No response came; and what of the request the server can have seen.
+    NoResponse(Failure, Sent),
+}
 
 impl Http3 {
     /// Opens a connection to a server of that name, which counts as open from its handshake to its end; `pause`: the
@@ -113,10 +121,11 @@ impl Http3 {
         })
     }
 
-    /// Sends a request, and gives its response as it comes. To drop either gives the exchange up.
+    /// Sends a request, and gives its response as it comes. To drop either gives the exchange up. `may_wait`: for a stream.
     pub(crate) async fn send(
         &self,
         head: Request<()>,
+        may_wait: bool,
         content: Outgoing,
         interim: Option<Interim>,
     ) -> Result<Response<Http3Body>, Failed> {
@@ -124,7 +133,7 @@ impl Http3 {
         let (credit, wanted) = mpsc::channel(1);
         let exchange = self.begin();
         let number = exchange.number;
-        let answered = exchange.send(head, interim, has_content.then_some(credit))?;
+        let answered = exchange.send(head, may_wait, interim, has_content.then_some(credit))?;
         if has_content {
             tokio::spawn(send_content(content, number, self.driver.clone(), wanted));
         }
@@ -204,12 +213,14 @@ impl Exchange {
     fn send(
         &self,
         head: Request<()>,
+        may_wait: bool,
         interim: Option<Interim>,
         credit: Option<mpsc::Sender<()>>,
     ) -> Result<Answered, Failed> {
         let (answer, answered) = oneshot::channel();
         let begin = NewRequest {
             head,
+            may_wait,
             interim,
             answer,
             credit,
@@ -219,7 +230,7 @@ impl Exchange {
             .send(Message::NewRequest(self.number, Box::new(begin)));
         match begun {
             Ok(()) => Ok(answered),
-            Err(_) => Err((Failure::Connection, Sent::Nothing)),
+            Err(_) => Err(Failed::NoResponse(Failure::Connection, Sent::Nothing)),
         }
     }
 }
@@ -227,7 +238,7 @@ impl Exchange {
 async fn answer(answered: Answered) -> Result<Answer, Failed> {
     match answered.await {
         Ok(answer) => answer,
-        Err(_) => Err((Failure::Connection, Sent::Some)),
+        Err(_) => Err(Failed::NoResponse(Failure::Connection, Sent::Some)),
     }
 }
 

@@ -53,14 +53,6 @@ struct Idle {
     since: Instant,
 }
 
-/// A connection for one request.
-#[derive(Debug)]
-pub(crate) enum Connection {
-    Http1(Http1),
-    Http2(Http2),
-    Http3(Http3),
-}
-
 impl Pool {
     /// `most`: requests at a time; as many more may wait. `is_of_one_client`: no connection is kept for another request.
     /// `in_progress`: counts those that have their turn.

@@ -115,6 +115,46 @@ async fn more_requests_at_once_than_the_server_has_streams_are_all_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn responses_without_end_keep_no_other_request_waiting() {
+    const LONG: usize = 7;
+    let (begin, mut began) = tokio::sync::mpsc::unbounded_channel();
+    let app = Router::new().fallback(async move |request: Asked| {
+        begin.send(request.into_body()).unwrap();
+        std::future::pending::<Answer>().await
+    });
+    let origin = Running::tls(|options| {
+        options.limits.max_concurrent_requests = 2;
+        options.site = Site::service(app);
+    });
+    let (site, statistics) = counted(&keys(&origin, &origin.site.authority()));
+    let server = Running::tls(|options| options.site = site);
+    let mut client = h2::<Full<Bytes>>(server.connect_tls(&[b"h2"]).await).await;
+    let mut asked = Vec::new();
+    let mut ask = || {
+        let request = Request::post("https://localhost/").body(Full::from("content"));
+        asked.push(tokio::spawn(client.send_request(request.unwrap())));
+    };
+    // One after the other, then some at once.
+    for _ in 0..LONG {
+        ask();
+        let content = soon(began.recv()).await.unwrap();
+        let content = soon(content.collect()).await.unwrap();
+        assert_eq!(content.to_bytes(), "content");
+    }
+    for _ in 0..LONG {
+        ask();
+    }
+    for _ in 0..LONG {
+        drop(soon(began.recv()).await.unwrap());
+    }
+    let (_, upstream) = statistics.upstreams().remove(0);
+    let (least, most) = (2 * LONG as u64 / 2, 2 * LONG as u64);
+    let open = upstream.open_connections;
+    assert!((least..most).contains(&open), "{open} connections");
+    assert_eq!((upstream.retries, upstream.failures.iter().sum()), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn trailers_and_events_pass_as_they_come() {
     let (tell, told) = tokio::sync::mpsc::channel::<Bytes>(1);
     let told = std::sync::Arc::new(std::sync::Mutex::new(Some(told)));

@@ -3,8 +3,8 @@
 use super::{Answer, Attempted, Exchange, passed};
 use crate::heads;
 use crate::http2::Http2;
-use crate::http3::Http3;
-use crate::pool::Lease;
+use crate::http3::{self, Http3};
+use crate::pool::{Lease, SharedConnection as _};
 use crate::response::ResponseBody;
 use crate::retry::{Failure, Sent};
 use http::{Request, Response, Uri, Version, header, response, uri};
@@ -47,30 +47,64 @@ impl Exchange {
 
     pub(super) async fn over_http3(
         &self,
-        connection: Http3,
-        is_reused: bool,
+        member: usize,
+        is_fresh: bool,
         lease: Lease,
     ) -> Result<Answer, Attempted> {
-        let failed = |failure, sent| Attempted {
-            failure,
-            is_reused,
-            sent,
-            ..Attempted::not_connected()
+        let head = self.head_http2(uri::Scheme::HTTPS);
+        let send = |connection: Http3, head, may_wait| {
+            let content = self.content.attempt(None);
+            let interim = self.interim.clone();
+            async move { connection.send(head, may_wait, content, interim).await }
         };
-        let Some(head) = self.head_http2(uri::Scheme::HTTPS) else {
-            return Err(failed(Failure::Malformed, Sent::Nothing));
-        };
-        let responding = connection.send(head, self.content.attempt(None), self.interim.clone());
-        match self.in_time(responding, None).await {
-            Err(late) => Err(Attempted {
-                by_client: late.by_client,
-                ..failed(Failure::TimedOut, Sent::Some)
-            }),
-            Ok(Err((failure, sent))) => Err(failed(failure, sent)),
-            Ok(Ok(response)) => {
-                let (head, content) = response.into_parts();
-                let body = ResponseBody::new(content, lease, self.pace());
-                Ok((passed_on(head, body), None))
+        let response = self.send_http3(member, is_fresh, head, send).await?;
+        let (head, content) = response.into_parts();
+        let body = ResponseBody::new(content, lease, self.pace());
+        Ok((passed_on(head, body), None))
+    }
+
+    /// Has `send` send a request with `head` over a connection that other requests share. One that finds no stream left there is
+    /// sent over another connection, and waits for a stream where there is none.
+    pub(super) async fn send_http3<T, F>(
+        &self,
+        member: usize,
+        is_fresh: bool,
+        mut head: Option<Request<()>>,
+        send: impl Fn(Http3, Request<()>, bool) -> F,
+    ) -> Result<T, Attempted>
+    where
+        F: Future<Output = Result<T, http3::Failed>>,
+    {
+        let connector = &self.group.members[member].connector;
+        let pool = self.group.pool(member);
+        loop {
+            let connection = pool.http3(connector, self.group.options.idle_timeout).await;
+            let (connection, is_reused) =
+                connection.map_err(|it| self.not_connected(member, &it))?;
+            let failed = |failure, sent| Attempted {
+                failure,
+                // Of a second attempt as over HTTP/2: see `carry`.
+                is_reused: is_reused && !is_fresh,
+                sent,
+                ..Attempted::not_connected()
+            };
+            let Some(request) = head else {
+                return Err(failed(Failure::Malformed, Sent::Nothing));
+            };
+            let may_wait = !is_reused || !connection.has_room();
+            let responding = send(connection, request, may_wait);
+            match self.in_time(responding, None).await {
+                Err(late) => {
+                    return Err(Attempted {
+                        by_client: late.by_client,
+                        ..failed(Failure::TimedOut, Sent::Some)
+                    });
+                }
+                Ok(Err(http3::Failed::NoResponse(failure, sent))) => {
+                    return Err(failed(failure, sent));
+                }
+                Ok(Err(http3::Failed::NoStream(request))) => head = Some(*request),
+                Ok(Ok(response)) => return Ok(response),
             }
         }
     }

@@ -4,6 +4,7 @@ use super::multiplexed::{failure_over_http2, passed_on};
 use super::{Answer, Attempted, Exchange, refusal, scheme};
 use crate::counters::Counters;
 use crate::error::{Reason, Refusal};
+use crate::http3::Http3;
 use crate::pool::Lease;
 use crate::response::ResponseBody;
 use crate::retry::{Failure, Sent};
@@ -56,10 +57,7 @@ impl Exchange {
         let sender = match connector.tunnel(header.as_deref(), counters).await {
             Ok(Some(sender)) => sender,
             Ok(None) => return Err(refusal(StatusCode::BAD_GATEWAY, Reason::NoTunnel)),
-            Err(error) => {
-                self.group.members[member].not_connected(&error);
-                return Ok(Err(Attempted::not_connected()));
-            }
+            Err(error) => return Ok(Err(self.not_connected(member, &error))),
         };
         let Some((mut request, protocol)) = self.extended_connect(scheme(connector)) else {
             return Ok(Err(failed(Failure::Malformed, Sent::Nothing)));
@@ -92,48 +90,34 @@ impl Exchange {
         lease: Lease,
         is_fresh: bool,
     ) -> Result<Result<Answer, Attempted>, Refusal> {
-        let pace = self.pace();
-        let connector = &self.group.members[member].connector;
-        let pool = self.group.pool(member);
-        let connection = pool.http3(connector, pace.idle_timeout).await;
-        let (connection, is_reused) = match connection {
-            Ok(connection) => connection,
-            Err(error) => {
-                self.group.members[member].not_connected(&error);
-                return Ok(Err(Attempted::not_connected()));
+        let head = self.extended_connect(uri::Scheme::HTTPS);
+        let head = head.map(|(mut request, protocol)| {
+            let protocol = altway_http3::Protocol::new(protocol);
+            request.extensions_mut().insert(protocol);
+            request
+        });
+        let send = async |connection: Http3, head, may_wait| {
+            if !connection.takes_tunnels().await {
+                return Ok(None);
             }
+            connection.connect_tunnel(head, may_wait).await.map(Some)
         };
-        let failed = |failure, sent| Attempted {
-            failure,
-            is_reused: is_reused && !is_fresh,
-            sent,
-            ..Attempted::not_connected()
+        let (response, stream) = match self.send_http3(member, is_fresh, head, send).await {
+            Err(failed) => return Ok(Err(failed)),
+            Ok(None) => return Err(refusal(StatusCode::BAD_GATEWAY, Reason::NoTunnel)),
+            Ok(Some(responded)) => responded,
         };
-        if !connection.takes_tunnels().await {
-            return Err(refusal(StatusCode::BAD_GATEWAY, Reason::NoTunnel));
-        }
-        let Some((mut request, protocol)) = self.extended_connect(uri::Scheme::HTTPS) else {
-            return Ok(Err(failed(Failure::Malformed, Sent::Nothing)));
-        };
-        let protocol = altway_http3::Protocol::new(protocol);
-        request.extensions_mut().insert(protocol);
-        let responding = connection.connect_tunnel(request);
-        Ok(match self.in_time(responding, None).await {
-            Err(late) => Err(Attempted {
-                by_client: late.by_client,
-                ..failed(Failure::TimedOut, Sent::Some)
-            }),
-            Ok(Err((failure, sent))) => Err(failed(failure, sent)),
-            Ok(Ok((response, stream))) if response.status().is_success() => {
-                let response = passed_on(response.into_parts().0, ResponseBody::empty());
-                Ok((response, Some(Box::new(Tunnel::http3(stream, lease)))))
-            }
-            Ok(Ok((response, stream))) => {
-                let (head, ()) = response.into_parts();
-                let body = ResponseBody::new(stream.refused(&head.headers), lease, pace);
-                Ok((passed_on(head, body), None))
-            }
-        })
+        let (head, ()) = response.into_parts();
+        Ok(Ok(if head.status.is_success() {
+            let tunnel = Tunnel::http3(stream, lease);
+            (
+                passed_on(head, ResponseBody::empty()),
+                Some(Box::new(tunnel)),
+            )
+        } else {
+            let body = ResponseBody::new(stream.refused(&head.headers), lease, self.pace());
+            (passed_on(head, body), None)
+        }))
     }
 
     /// The head of an extended CONNECT, with the protocol that it is for; `None` where the host is none.

@@ -35,7 +35,7 @@ pub(super) struct Driver {
     link: Link,
     messages: UnboundedReceiver<Message>,
     shared: Arc<Shared>,
-    /// Requests for which the server has no stream yet; as many as the pool's bound lets at most.
+    /// Requests that wait for a stream of the server; as many as the pool's bound lets at most.
     waiting: VecDeque<(u64, Box<NewRequest>)>,
     exchanges: HashMap<u64, Exchange>,
     by_stream: HashMap<StreamId, u64>,
@@ -123,6 +123,9 @@ impl Driver {
 
     fn on_message(&mut self, message: Message) {
         match message {
+            Message::NewRequest(_, begin) if !begin.may_wait && !self.waiting.is_empty() => {
+                begin.give_back();
+            }
             Message::NewRequest(number, begin) => {
                 self.waiting.push_back((number, begin));
                 self.begin();
@@ -158,7 +161,7 @@ impl Driver {
     fn begin(&mut self) {
         self.shared.is_full.store(false, Ordering::Relaxed);
         while let Some((number, mut begin)) = self.waiting.pop_front() {
-            let failed: Failed = match self.link.request(&begin.head, begin.credit.is_none()) {
+            let (failure, sent) = match self.link.request(&begin.head, begin.credit.is_none()) {
                 Ok(stream) => {
                     let mut exchange = Exchange {
                         stream,
@@ -177,8 +180,11 @@ impl Driver {
                     continue;
                 }
                 Err(Error::StreamsExhausted) => {
-                    self.waiting.push_front((number, begin));
                     self.shared.is_full.store(true, Ordering::Relaxed);
+                    match begin.may_wait {
+                        true => self.waiting.push_front((number, begin)),
+                        false => begin.give_back(),
+                    }
                     return;
                 }
                 Err(Error::GoingAway) => (Failure::Unprocessed, Sent::Nothing),
@@ -187,7 +193,7 @@ impl Driver {
                 }
                 Err(_) => (Failure::Connection, Sent::Nothing),
             };
-            let _ = begin.answer.send(Err(failed));
+            let _ = begin.answer.send(Err(Failed::NoResponse(failure, sent)));
         }
     }
 
@@ -284,7 +290,7 @@ impl Driver {
             Event::StreamReset { stream, code } => {
                 let number = self.number(stream);
                 if let Some(exchange) = number.and_then(|it| self.remove(it)) {
-                    exchange.fail((failure(code), Sent::Some));
+                    exchange.fail(failure(code));
                 }
             }
             Event::StreamsAvailable => self.begin(),
@@ -328,11 +334,19 @@ impl Driver {
     /// The connection has ended.
     fn fail_all(mut self) {
         for (_, begin) in self.waiting.drain(..) {
-            let _ = begin.answer.send(Err((Failure::Connection, Sent::Nothing)));
+            let failed = Failed::NoResponse(Failure::Connection, Sent::Nothing);
+            let _ = begin.answer.send(Err(failed));
         }
         for (_, exchange) in self.exchanges.drain() {
-            exchange.fail((Failure::Connection, Sent::Some));
+            exchange.fail(Failure::Connection);
         }
+    }
+}
+
+impl NewRequest {
+    /// Tells whoever waits for the response that another connection is needed.
+    fn give_back(self) {
+        let _ = self.answer.send(Err(Failed::NoStream(Box::new(self.head))));
     }
 }
 
@@ -382,8 +396,9 @@ impl Exchange {
     }
 
     /// Tells whoever waits. Content that is cut off is missed where there is no room to say so: no end comes.
-    fn fail(self, failed: Failed) {
+    fn fail(self, failure: Failure) {
         if let Some(begin) = self.begin {
+            let failed = Failed::NoResponse(failure, Sent::Some);
             let _ = begin.answer.send(Err(failed));
         }
         if let Some(pieces) = self.pieces {

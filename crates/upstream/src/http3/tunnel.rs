@@ -34,14 +34,16 @@ impl Http3 {
         true
     }
 
-    /// Sends an extended CONNECT; gives the response with the stream for what follows one that agrees.
+    /// Sends an extended CONNECT; gives the response with the stream for what follows one that agrees. `may_wait`: for
+    /// a stream.
     pub(crate) async fn connect_tunnel(
         &self,
         head: Request<()>,
+        may_wait: bool,
     ) -> Result<(Response<()>, Http3Stream), Failed> {
         let (credit, wanted) = mpsc::channel(1);
         let exchange = self.begin();
-        let answered = exchange.send(head, None, Some(credit))?;
+        let answered = exchange.send(head, may_wait, None, Some(credit))?;
         let (head, (received, pieces)) = answer(answered).await?;
         let stream = Http3Stream {
             pieces,
