@@ -11,7 +11,7 @@ const GRACE: Duration = Duration::from_secs(40);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_lets_running_downloads_finish() {
-    let server = Running::tls(|_| {});
+    let server = Running::tls(|options| options.shutdown_grace = GRACE);
     let mut over_h1 = h1(server.connect_tls(&[]).await).await;
     let mut over_h2 = h2(server.connect_tls(&[b"h2"]).await).await;
     let first = soon(over_h1.send_request(get("/large"))).await.unwrap();

@@ -2,7 +2,7 @@
 //! are the new server's.
 
 use crate::common::{LARGE, Running, Site, TIME_LIMIT, get, h1, h2, h3::H3, large, read, soon};
-use altway_http3::{CloseReason, StreamId};
+use altway_http3::{ClientConfig, CloseReason, StreamId};
 use altway_serve::{Bind, Error, Options, Spread, Steering};
 use http::Response;
 use hyper::body::Incoming;
@@ -50,6 +50,7 @@ impl Row {
             options.steering = steering;
             options.threads = threads;
             options.shutdown_grace = GRACE;
+            options.limits.idle_timeout = GRACE;
         }
     }
 
@@ -92,9 +93,12 @@ impl Downloads {
             soon(over_h2.send_request(get("/large"))).await.unwrap(),
         ];
         let (client, stream) = download(server);
+        // On a slow machine it waits for long, and says nothing meanwhile.
+        let mut patient = ClientConfig::new(Arc::new(server.site.client_tls(&[])));
+        patient.quic.transport.idle_timeout = GRACE;
         Self {
             over_tcp,
-            waiting: download(server),
+            waiting: begin_download(H3::visit(server, &patient).0),
             going_on: thread::spawn(move || read_slowly(client, stream)),
         }
     }
@@ -112,7 +116,10 @@ impl Downloads {
 }
 
 fn download(server: &Running) -> (H3, StreamId) {
-    let mut client = H3::connect(server);
+    begin_download(H3::connect(server))
+}
+
+fn begin_download(mut client: H3) -> (H3, StreamId) {
     let stream = client.send("/large");
     client.head(stream);
     (client, stream)
