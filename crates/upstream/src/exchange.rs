@@ -196,6 +196,8 @@ impl Exchange {
         }
         let counters = &self.group.pool(member).counters;
         counters.failed(failed.failure, failed.is_reused);
+        let server = &self.group.members[member].connector.server;
+        tracing::debug!("no response of the upstream {server}: {:?}", failed.failure);
         let failed = Failed {
             failure: failed.failure,
             is_reused: failed.is_reused,
@@ -400,7 +402,7 @@ impl Exchange {
         match outcome {
             Err(late) => Err(failed(Failure::TimedOut, late.by_client)),
             Ok(Err(fault)) => {
-                tracing::debug!("no response of an upstream: {fault}");
+                fault.log();
                 Err(failed(fault.failure(), false))
             }
             Ok(Ok(response)) => Ok(self.answer(response, lease)),

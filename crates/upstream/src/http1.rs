@@ -124,6 +124,14 @@ pub(crate) struct Progress {
 }
 
 impl Fault {
+    /// Logs it with its source.
+    pub(crate) fn log(&self) {
+        use std::error::Error as _;
+        let source = self.source().map(|it| format!(": {it}"));
+        let source = source.unwrap_or_default();
+        tracing::debug!("a request over HTTP/1.1 to an upstream failed: {self}{source}");
+    }
+
     pub(crate) fn failure(&self) -> Failure {
         match self {
             Self::Connection(_) | Self::Content(_) => Failure::Connection,

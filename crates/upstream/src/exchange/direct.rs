@@ -105,7 +105,7 @@ impl Exchange {
                 return Poll::Ready(Ok(self.answer(response, lease)));
             }
             Poll::Ready(Err(fault)) => {
-                tracing::debug!("no response of an upstream: {fault}");
+                fault.log();
                 fault.failure()
             }
             Poll::Pending => {

@@ -33,7 +33,10 @@ impl Exchange {
                 by_client: late.by_client,
                 ..failed(Failure::TimedOut, Sent::Some)
             }),
-            Ok(Err((error, sent))) => Err(failed(failure_over_http2(&error), sent)),
+            Ok(Err((error, sent))) => {
+                tracing::debug!("a request over HTTP/2 to an upstream failed: {error}");
+                Err(failed(failure_over_http2(&error), sent))
+            }
             Ok(Ok(response)) => {
                 let (mut head, content) = response.into_parts();
                 if heads::content_length(&mut head.headers).is_err() {

@@ -71,7 +71,10 @@ impl Exchange {
                 by_client: late.by_client,
                 ..failed(Failure::TimedOut, Sent::Some)
             }),
-            Ok(Err(error)) => Err(failed(failure_over_http2(&error), Sent::Some)),
+            Ok(Err(error)) => {
+                tracing::debug!("a WebSocket over HTTP/2 to an upstream failed: {error}");
+                Err(failed(failure_over_http2(&error), Sent::Some))
+            }
             Ok(Ok((response, stream))) if response.status().is_success() => {
                 let response = passed_on(response.into_parts().0, ResponseBody::empty());
                 Ok((response, Some(Box::new(Tunnel::http2(stream, lease)))))

@@ -288,6 +288,7 @@ impl Driver {
                 }
             }
             Event::StreamReset { stream, code } => {
+                tracing::debug!("a request over HTTP/3 to an upstream was reset: {code}");
                 let number = self.number(stream);
                 if let Some(exchange) = number.and_then(|it| self.remove(it)) {
                     exchange.fail(failure(code));
