@@ -124,7 +124,7 @@ pub(crate) struct Progress {
 }
 
 impl Fault {
-    /// Logs it with its source.
+    /// Logs the fault with its source.
     pub(crate) fn log(&self) {
         use std::error::Error as _;
         let source = self.source().map(|it| format!(": {it}"));

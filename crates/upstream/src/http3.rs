@@ -72,7 +72,7 @@ enum Message {
 #[derive(Debug)]
 struct NewRequest {
     head: Request<()>,
-    /// It waits where the server has no stream for it, else it is given back.
+    /// True if the request waits where the server has no stream for it; else it is given back.
     may_wait: bool,
     interim: Option<Interim>,
     answer: oneshot::Sender<Result<Answer, Failed>>,

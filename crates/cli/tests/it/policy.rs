@@ -376,7 +376,7 @@ fn a_log_of_a_server_is_evaluated_and_damaged_lines_are_named() {
     );
 }
 
-/// What is said of a log that comes through a pipe, which can be read once.
+/// Evaluates a log that comes through a pipe, which can be read once.
 fn piped(dir: &Dir, more: &[&str], log: &str) -> serde_json::Value {
     let log = std::fs::read(dir.path().join(log)).unwrap();
     let mut evaluate = dir.altway(["policy", "evaluate", "/dev/stdin"]);
