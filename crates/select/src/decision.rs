@@ -84,7 +84,7 @@ pub enum Reason {
     Fixed,
     /// Nothing is known of the client's path.
     UnknownPath,
-    /// The first response is large: it measures the path, and the decision follows.
+    /// The first response, or the first page, measures the path, and the decision follows.
     Waiting,
     /// The round-trip time alone decides for HTTP/3.
     LongRtt {
@@ -180,7 +180,7 @@ impl fmt::Display for Reason {
         match self {
             Self::Fixed => f.write_str("fixed by the operator"),
             Self::UnknownPath => f.write_str("path unknown, to be measured over HTTP/3"),
-            Self::Waiting => f.write_str("path unknown, measured by this response"),
+            Self::Waiting => f.write_str("path unknown, measured by this page"),
             Self::LongRtt { min_rtt, threshold } => {
                 let threshold = duration::format(*threshold);
                 write!(f, "min RTT {} reaches {threshold}", shown(*min_rtt))

@@ -10,8 +10,8 @@ const LEAST_BULK: u64 = 256 * 1024;
 /// A response that is not this many times what the path holds did not leave slow start long enough.
 const LEAST_PATHS: f64 = 4.0;
 
-/// Losses while round trips take longer than this beyond the least one are drops of the queue that the
-/// sender fills itself: a quarter of it, and 5 ms.
+/// Losses of a sender that takes loss for congestion, while round trips take longer than this beyond the least one, are
+/// drops of the queue that it fills itself: a quarter of it, and 5 ms.
 const QUEUE_SHARE: u32 = 4;
 const QUEUE_TIME: Duration = Duration::from_millis(5);
 
@@ -103,14 +103,16 @@ impl Observation {
         }
     }
 
-    /// Packets sent and lost by the path itself: lost ones that had arrived don't count, and while a queue
-    /// stands on the path nothing counts, for its drops are the sender's own doing.
-    pub(crate) fn loss(&self) -> (u64, u64) {
+    /// Packets sent and lost by the path itself, under the sender's `congestion` control: lost ones that had arrived don't
+    /// count. A sender that takes loss for congestion fills queues until they drop, so while one stands on its path nothing
+    /// counts. One that goes by the rate keeps a queue without drops (BBR: up to twice what the path holds is under way), and
+    /// would never show what its path loses.
+    pub(crate) fn loss(&self, congestion: Congestion) -> (u64, u64) {
         let queue = match (self.min_rtt, self.smoothed_rtt) {
             (Some(least), Some(smoothed)) => smoothed > least + least / QUEUE_SHARE + QUEUE_TIME,
             _ => false,
         };
-        if queue {
+        if queue && congestion == Congestion::LossBased {
             return (0, 0);
         }
         let lost = self.packets_lost.saturating_sub(self.packets_spurious);
@@ -145,6 +147,7 @@ mod tests {
     use super::*;
 
     const RTT: Duration = Duration::from_millis(40);
+    const CUBIC: Congestion = Congestion::LossBased;
 
     fn seen(smoothed: Duration) -> Observation {
         Observation {
@@ -159,25 +162,30 @@ mod tests {
 
     #[test]
     fn spurious_losses_are_none() {
-        assert_eq!(seen(RTT).loss(), (100, 3));
+        assert_eq!(seen(RTT).loss(CUBIC), (100, 3));
     }
 
     #[test]
     fn drops_of_a_standing_queue_are_not_the_paths_loss() {
         let limit = RTT + Duration::from_millis(15);
         let nanosecond = Duration::from_nanos(1);
-        assert_eq!(seen(limit - nanosecond).loss(), (100, 3));
-        assert_eq!(seen(limit).loss(), (100, 3));
-        assert_eq!(seen(limit + nanosecond).loss(), (0, 0));
+        assert_eq!(seen(limit - nanosecond).loss(CUBIC), (100, 3));
+        assert_eq!(seen(limit).loss(CUBIC), (100, 3));
+        assert_eq!(seen(limit + nanosecond).loss(CUBIC), (0, 0));
+    }
+
+    #[test]
+    fn losses_of_a_sender_that_goes_by_the_rate_are_the_paths_whatever_its_queue() {
+        assert_eq!(seen(2 * RTT).loss(Congestion::RateBased), (100, 3));
     }
 
     #[test]
     fn more_losses_than_packets_are_all_of_them() {
         let mut seen = seen(RTT);
         seen.packets_lost = 1_000;
-        assert_eq!(seen.loss(), (100, 100));
+        assert_eq!(seen.loss(CUBIC), (100, 100));
         seen.packets_spurious = 2_000;
-        assert_eq!(seen.loss(), (100, 0));
+        assert_eq!(seen.loss(CUBIC), (100, 0));
     }
 
     fn bulk(bytes: u64, app_limited: bool) -> Rate {

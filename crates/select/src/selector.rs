@@ -282,12 +282,14 @@ impl Selector {
             before,
             slot: host.slot,
             learns: model.learns(),
+            congestion: context.congestion,
         };
         let mut choice = self.choose(&subject, &judgement, &context, now);
         let ends_session = ends_session(judgement.prediction.as_ref(), mix.bytes_left());
         drop(mix);
         let mut alt_svc = alt_svc_of(&subject, moment, &judgement, &choice, ends_session);
-        if judgement.offer_mode == OfferMode::Long && subject.waits(moment) {
+        let waits = subject.waits(moment) || choice.http3 && subject.is_loss_awaited(moment);
+        if judgement.offer_mode == OfferMode::Long && waits {
             (alt_svc, choice.reason) = (AltSvc::Omit, Reason::Waiting);
         } else if judgement.offer_mode == OfferMode::Long
             && choice.http3
@@ -430,6 +432,8 @@ struct Subject<'a> {
     slot: u8,
     /// The host's model learns.
     learns: bool,
+    /// Congestion control of TCP and of QUIC.
+    congestion: [Congestion; 2],
 }
 
 impl Subject<'_> {
@@ -440,6 +444,14 @@ impl Subject<'_> {
             .is_some_and(|size| size.as_bytes() > LARGE);
         let has_rate = self.known.is_some_and(|it| it.any_rate().is_some());
         large && !has_rate && moment.transport == Transport::Tcp
+    }
+
+    /// The path's loss is unknown, and slows HTTP/3 alone: by times as much as the round trip that is saved is worth. The
+    /// client's first page, which is over TCP in any case, shows it.
+    fn is_loss_awaited(&self, moment: &DecisionRequest) -> bool {
+        let slows_http3_alone = self.congestion == [Congestion::RateBased, Congestion::LossBased];
+        let is_unknown = self.known.is_none_or(|it| it.packets().0 == 0.0);
+        slows_http3_alone && is_unknown && moment.transport == Transport::Tcp
     }
 
     /// The offer can't be taken back, and no page over HTTP/3 has shown whether it will have to be.

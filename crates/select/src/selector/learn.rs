@@ -27,8 +27,9 @@ impl Selector {
         let congestion = self.congestion(seen.transport, seen.congestion);
         let before = self.known(client, &moment).unwrap_or_default();
         let known = self.store.change(client, now, |known| {
-            known.set_congestion(seen.transport, congestion[seen.transport as usize]);
-            count(known, seen, rate);
+            let own = congestion[seen.transport as usize];
+            known.set_congestion(seen.transport, own);
+            count(known, seen, rate, own);
             known.under(congestion)
         });
         if let Some(Rate::Known(rate)) = rate {
@@ -148,11 +149,11 @@ fn is_limited_by_loss(known: &ClientState, congestion: [Congestion; 2]) -> bool 
     congestion.contains(&Congestion::LossBased) && loss::estimate(sent, lost, None) > LIMITING_LOSS
 }
 
-fn count(known: &mut ClientState, seen: &Observation, rate: Option<Rate>) {
+fn count(known: &mut ClientState, seen: &Observation, rate: Option<Rate>, congestion: Congestion) {
     if let Some(rtt) = seen.min_rtt {
         known.add_rtt(seen.transport, rtt);
     }
-    let (sent, lost) = seen.loss();
+    let (sent, lost) = seen.loss(congestion);
     known.add_packets(sent, lost);
     if let Some(rate) = rate {
         known.add_rate(seen.transport, rate);

@@ -9,6 +9,7 @@ use std::net::Ipv4Addr;
 mod changed_path;
 mod curl;
 mod few_visits;
+mod loss_by_control;
 mod told_later;
 
 /// A Monday.
