@@ -4,6 +4,8 @@
 //! The exchange that waits for a response takes its interim responses as they come. Content of requests is sent by a task of its own,
 //! as far as the server's windows let it; a piece is read of it once the one before has been taken.
 
+mod yielding;
+
 use crate::BoxError;
 use crate::content::Outgoing;
 use crate::counters::OpenConnection;
@@ -28,6 +30,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
+use yielding::Yielding;
 
 /// The most bytes of the fields of a response.
 const MAX_FIELDS: u32 = 64 << 10;
@@ -78,7 +81,7 @@ impl Http2 {
     {
         let (sender, mut connection) = builder(STREAM_WINDOW, CONNECTION_WINDOW)
             .initial_max_send_streams(FIRST_STREAMS)
-            .handshake(stream)
+            .handshake(Yielding::new(stream))
             .await?;
         let active = Active::default();
         let ping = connection.ping_pong();
@@ -162,7 +165,7 @@ where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let (sender, mut connection) = builder(TUNNEL_WINDOW, TUNNEL_WINDOW)
-        .handshake(stream)
+        .handshake(Yielding::new(stream))
         .await?;
     let mut ping = connection.ping_pong();
     let carrier = carry(connection, open);
@@ -376,6 +379,9 @@ mod tests {
     use crate::counters::Counters;
     use http::Method;
     use http_body_util::Empty;
+    use std::io;
+    use std::pin::pin;
+    use tokio::io::{AsyncReadExt as _, DuplexStream, ReadBuf};
     use tokio::time::Instant;
 
     /// A server that answers `before` requests, takes another one, and then vanishes without a word; one that answers none
@@ -404,6 +410,81 @@ mod tests {
         let content = Content::new(Empty::<Bytes>::new(), &Method::GET, 0, None);
         let sent = connection.send(request, content.attempt(None), None);
         timeout(10 * KEEP_ALIVE, sent).await.unwrap()
+    }
+
+    /// A connection to a server that sends faster than it is read from: acknowledgements of pings that nobody has sent.
+    struct Flooded {
+        incoming: Bytes,
+        outgoing: DuplexStream,
+    }
+
+    impl AsyncRead for Flooded {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+            buffer: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            // As a socket, whose reads count for the task.
+            ready!(pin!(tokio::task::consume_budget()).poll(cx));
+            if self.incoming.is_empty() {
+                const PONG: &[u8] = &[0, 0, 8, PING, 1, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
+                self.incoming = Bytes::from_static(PONG);
+            }
+            let len = buffer.remaining().min(self.incoming.len());
+            buffer.put_slice(&self.incoming.split_to(len));
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncWrite for Flooded {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            Pin::new(&mut self.outgoing).poll_write(cx, bytes)
+        }
+
+        fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.outgoing).poll_flush(cx)
+        }
+
+        fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Pin::new(&mut self.outgoing).poll_shutdown(cx)
+        }
+    }
+
+    /// Types of frames.
+    const HEADERS: u8 = 1;
+    const PING: u8 = 6;
+
+    #[tokio::test]
+    async fn requests_are_sent_to_a_server_that_sends_faster_than_it_is_read_from() {
+        let (outgoing, mut far) = tokio::io::duplex(64 << 10);
+        let settings = Bytes::from_static(&[0, 0, 0, 4, 0, 0, 0, 0, 0]);
+        let stream = Flooded {
+            incoming: settings,
+            outgoing,
+        };
+        let counters = Arc::<Counters>::default();
+        let connection = Http2::begin(stream, None, counters.open()).await.unwrap();
+        let sent = async {
+            // The preface.
+            far.read_exact(&mut [0; 24]).await.unwrap();
+            loop {
+                let mut frame = [0; 9];
+                far.read_exact(&mut frame).await.unwrap();
+                if frame[3] == HEADERS {
+                    return;
+                }
+                let mut payload = vec![0; usize::from(frame[2])];
+                far.read_exact(&mut payload).await.unwrap();
+            }
+        };
+        tokio::select! {
+            sent = timeout(Duration::from_secs(50), sent) => sent.expect("it is sent"),
+            _ = get(&connection) => panic!("a response of nobody"),
+        }
     }
 
     #[tokio::test(start_paused = true)]
