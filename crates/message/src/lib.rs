@@ -11,7 +11,8 @@
 //! beside whoever answers the requests. No good head costs an allocation, but one that arrives in
 //! parts does: its beginning is kept.
 //!
-//! Clients have [`AltSvc`] and [`AltSvcEntry`]: what a response says of HTTP/3, and for how long.
+//! Clients have [`AltSvc`] and [`AltSvcEntry`]: what a response says of HTTP/3, and for how long; and [`InterimResponses`], which
+//! bounds what may precede a response.
 //!
 //! ```
 //! use altway_message::{Rules, Scheme, http1};
@@ -34,6 +35,7 @@ mod checks;
 mod field;
 pub mod hop_by_hop;
 pub mod http1;
+mod interim;
 mod pseudo;
 mod refusal;
 mod request;
@@ -43,6 +45,7 @@ mod target;
 pub use alt_svc::{AltSvc, AltSvcEntry};
 pub use checks::{FieldChecks, check_response, check_trailers, content_length};
 pub use field::FieldKind;
+pub use interim::{InterimResponses, TooManyInterimResponses};
 pub use pseudo::{Cookies, PseudoFields};
 pub use refusal::Refusal;
 pub use request::{Framing, Head, Request, Rules, Version};

@@ -25,6 +25,7 @@ use crate::counters::OpenConnection;
 use crate::pool::IDLE_TIMEOUT;
 use crate::retry::{Failure, Sent};
 use crate::socket::Stream;
+use altway_message::{InterimResponses, TooManyInterimResponses};
 use bytes::{Bytes, BytesMut};
 use deadline::Deadline;
 use head::{BadHead, ContentLength, ResponseHead};
@@ -43,9 +44,6 @@ use upload::{Upload, UploadTask};
 
 /// The most bytes of a response's head.
 const MAX_HEAD: usize = 64 << 10;
-
-/// The most interim responses to a request: whoever sends them without end would keep the thread busy.
-const MAX_INTERIM: u16 = 1_024;
 
 /// Bytes that a thread keeps for the heads that it writes.
 const HEAD_BUFFER: usize = 16 << 10;
@@ -113,6 +111,9 @@ pub(crate) enum Fault {
     /// The bytes received are no response.
     #[error(transparent)]
     Head(#[from] BadHead),
+    /// The server sends interim responses without end.
+    #[error(transparent)]
+    Interim(#[from] TooManyInterimResponses),
 }
 
 /// The state of a request for which there is no response, or none yet.
@@ -135,7 +136,7 @@ impl Fault {
     pub(crate) fn failure(&self) -> Failure {
         match self {
             Self::Connection(_) | Self::Content(_) => Failure::Connection,
-            Self::Head(_) => Failure::Malformed,
+            Self::Head(_) | Self::Interim(_) => Failure::Malformed,
         }
     }
 }
@@ -190,7 +191,7 @@ impl Http1 {
             partial: BytesMut::new(),
             is_fast: false,
             has_begun: false,
-            interim: 0,
+            interim: InterimResponses::default(),
         }
     }
 
@@ -253,8 +254,7 @@ pub(crate) struct Exchange {
     partial: BytesMut,
     is_fast: bool,
     has_begun: bool,
-    /// Interim responses that have come.
-    interim: u16,
+    interim: InterimResponses,
 }
 
 impl Exchange {
@@ -388,7 +388,7 @@ impl Exchange {
         &mut self,
         mut input: Bytes,
         interim: &mut impl FnMut(StatusCode, HeaderMap),
-    ) -> Result<Option<(ResponseHead, Bytes)>, BadHead> {
+    ) -> Result<Option<(ResponseHead, Bytes)>, Fault> {
         while !input.is_empty() {
             let Some((head, len)) = ResponseHead::parse(&input)? else {
                 let copied = |input: Bytes| BytesMut::from(&input[..]);
@@ -396,16 +396,13 @@ impl Exchange {
                 break;
             };
             if len > MAX_HEAD {
-                return Err(BadHead);
+                return Err(BadHead.into());
             }
             input = input.slice(len..);
             if !head.status.is_informational() || head.status == StatusCode::SWITCHING_PROTOCOLS {
                 return Ok(Some((head, input)));
             }
-            self.interim += 1;
-            if self.interim > MAX_INTERIM {
-                return Err(BadHead);
-            }
+            self.interim.count(&head.fields)?;
             interim(head.status, head.fields);
         }
         Ok(None)

@@ -11,7 +11,8 @@ use crate::content::Outgoing;
 use crate::counters::OpenConnection;
 use crate::exchange::Interim;
 use crate::pool::SharedConnection;
-use crate::retry::Sent;
+use crate::retry::{Failure, Sent};
+use altway_message::{InterimResponses, TooManyInterimResponses};
 use bytes::Bytes;
 use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
 use h2::{Ping, PingPong, Reason, RecvStream, SendStream};
@@ -67,7 +68,35 @@ pub(crate) struct Http2 {
 }
 
 /// The failure of a request, and what of it the server can have seen.
-pub(crate) type Failed = (h2::Error, Sent);
+pub(crate) type Failed = (Fault, Sent);
+
+/// The reason for which there is no response.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Fault {
+    /// The connection or the stream ended.
+    #[error(transparent)]
+    Http2(#[from] h2::Error),
+    /// The server sends interim responses without end.
+    #[error(transparent)]
+    Interim(#[from] TooManyInterimResponses),
+}
+
+impl Fault {
+    /// Tells what it says of the server.
+    pub(crate) fn failure(&self) -> Failure {
+        let Self::Http2(error) = self else {
+            return Failure::Malformed;
+        };
+        let is_refused = error.reason() == Some(Reason::REFUSED_STREAM);
+        // Of a server that goes, only streams that it has not begun fail so (RFC 9113 section 6.8).
+        let has_gone =
+            error.is_go_away() && error.is_remote() && error.reason() == Some(Reason::NO_ERROR);
+        match is_refused || has_gone {
+            true => Failure::Unprocessed,
+            false => Failure::Connection,
+        }
+    }
+}
 
 impl Http2 {
     /// Begins a connection over `stream`, which is to `address` and counts as `open` until it ends.
@@ -104,17 +133,17 @@ impl Http2 {
     ) -> Result<Response<Http2Body>, Failed> {
         let is_whole = content.is_end_stream();
         let active = self.active.begin();
-        let (mut responding, sending) = {
+        let (responding, sending) = {
             let mut sender = self.sender.lock().await;
             let ready = poll_fn(|cx| sender.poll_ready(cx)).await;
             let sent = ready.and_then(|()| sender.send_request(head, is_whole));
-            sent.map_err(|error| (error, Sent::Nothing))?
+            sent.map_err(|error| (error.into(), Sent::Nothing))?
         };
         if !is_whole {
             tokio::spawn(send_content(content, sending));
         }
-        let response = poll_fn(|cx| poll_response(&mut responding, interim, cx)).await;
-        let response = response.map_err(|error| (error, Sent::Some))?;
+        let response = response(responding, interim).await;
+        let response = response.map_err(|fault| (fault, Sent::Some))?;
         let (head, receiving) = response.into_parts();
         let body = Http2Body::new(&head.headers, receiving, active);
         Ok(Response::from_parts(head, body))
@@ -178,15 +207,21 @@ where
     Ok(takes_tunnels.then_some(sender))
 }
 
-fn poll_response(
-    responding: &mut ResponseFuture,
+/// Waits for a response; `interim` hears of those before it.
+pub(crate) async fn response(
+    mut responding: ResponseFuture,
     interim: Option<&Interim>,
-    cx: &mut Context<'_>,
-) -> Poll<Result<Response<RecvStream>, h2::Error>> {
-    while let Some(head) = ready!(responding.poll_informational(cx)) {
-        Interim::pass(interim, &head?);
-    }
-    Pin::new(responding).poll(cx)
+) -> Result<Response<RecvStream>, Fault> {
+    let mut before = InterimResponses::default();
+    let poll = |cx: &mut Context<'_>| {
+        while let Some(head) = ready!(responding.poll_informational(cx)) {
+            let head = head?;
+            before.count(head.headers())?;
+            Interim::pass(interim, &head);
+        }
+        Pin::new(&mut responding).poll(cx).map_err(Fault::from)
+    };
+    poll_fn(poll).await
 }
 
 /// Carries a connection in a task of its own.

@@ -308,3 +308,6 @@ impl Http3Body {
         self.has_length
     }
 }
+
+#[cfg(test)]
+mod tests;

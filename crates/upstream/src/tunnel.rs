@@ -2,7 +2,7 @@
 //! HTTP/2 or HTTP/3 that an extended CONNECT has opened (RFC 8441, RFC 9220).
 
 use crate::http1::Switched;
-use crate::http2::TUNNEL_WINDOW;
+use crate::http2::{self, TUNNEL_WINDOW};
 use crate::http3::Http3Stream;
 use crate::pool::Lease;
 use bytes::{Buf as _, Bytes};
@@ -133,9 +133,9 @@ pub(crate) struct Http2Stream {
 pub(crate) async fn connect(
     mut sender: SendRequest<Bytes>,
     request: Request<()>,
-) -> Result<(Response<()>, Http2Stream), h2::Error> {
+) -> Result<(Response<()>, Http2Stream), http2::Fault> {
     let (responding, sending) = sender.send_request(request, false)?;
-    let (parts, receiving) = responding.await?.into_parts();
+    let (parts, receiving) = http2::response(responding, None).await?.into_parts();
     let stream = Http2Stream {
         sending,
         receiving,

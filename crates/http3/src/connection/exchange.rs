@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::time::Instant;
 
 use altway_fields::Priority;
+use altway_message::InterimResponses;
 use altway_quic::QuicConnection;
 use http::{HeaderMap, Method};
 
@@ -39,7 +40,7 @@ pub(super) struct Exchange {
     pub(super) readable: bool,
     /// The answer can't have a body.
     pub(super) head_request: bool,
-    pub(super) interim_responses: u8,
+    pub(super) interim_responses: InterimResponses,
     /// QUIC's priority of this side's message.
     pub(super) rank: i32,
     /// Server: a PRIORITY_UPDATE that came before the request's head.
@@ -65,7 +66,7 @@ impl Exchange {
             announced: role == Role::Client,
             readable: false,
             head_request: method == Some(&Method::HEAD),
-            interim_responses: 0,
+            interim_responses: InterimResponses::default(),
             rank: 0,
             requested_priority: None,
             raised: false,

@@ -15,10 +15,6 @@ use crate::message::{Fields, HeadError, Malformed};
 use crate::receive::{Body, Follow, Head, decompression_failed};
 use crate::{Code, Event, Role, StreamId};
 
-/// Interim responses that a client takes before the final one. Real servers send one or two; the
-/// bound keeps a hostile one from filling the queue of events.
-const MAX_INTERIM_RESPONSES: u8 = 16;
-
 /// Result of taking a field section.
 enum SectionOutcome {
     /// The section was the final head.
@@ -271,10 +267,8 @@ impl Connection {
             return Ok(SectionOutcome::No);
         };
         if head.status().is_informational() {
-            exchange.interim_responses += 1;
-            if exchange.interim_responses > MAX_INTERIM_RESPONSES {
-                return Err(Malformed);
-            }
+            let counted = exchange.interim_responses.count(head.headers());
+            counted.map_err(|_| Malformed)?;
             self.events
                 .push_back(Event::Informational { stream: id, head });
             return Ok(SectionOutcome::Interim);

@@ -339,7 +339,7 @@ fn malformed_responses_cost_their_stream_and_no_more() {
         (response(&[(":status", "101")]), Code::H3_MESSAGE_ERROR),
         (response(&[("a", "b")]), Code::H3_MESSAGE_ERROR),
         (
-            response(&[(":status", "103")]).repeat(17),
+            response(&[(":status", "103")]).repeat(1_025),
             Code::H3_MESSAGE_ERROR,
         ),
         (
@@ -364,6 +364,16 @@ fn malformed_responses_cost_their_stream_and_no_more() {
         assert_eq!(peer.reset_code(), Some(code), "{bytes:?}");
         assert!(peer.lost.is_none());
     }
+}
+
+#[test]
+fn a_response_may_follow_as_many_interim_ones_as_a_client_takes() {
+    let interim = response(&[(":status", "103")]).repeat(1_024);
+    let peer = respond(&[interim, response(&[(":status", "200")])].concat(), true);
+    let is_interim = |event: &&Event| matches!(event, Event::Informational { .. });
+    assert_eq!(peer.events.iter().filter(is_interim).count(), 1_024);
+    let is_final = |event: &Event| matches!(event, Event::Response { .. });
+    assert!(peer.events.iter().any(is_final));
 }
 
 #[test]

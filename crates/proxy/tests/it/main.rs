@@ -6,6 +6,7 @@
 
 mod common;
 mod faults;
+mod hostile;
 mod messages;
 mod multiplexed;
 mod places;

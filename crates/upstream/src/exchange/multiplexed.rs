@@ -33,9 +33,9 @@ impl Exchange {
                 by_client: late.by_client,
                 ..failed(Failure::TimedOut, Sent::Some)
             }),
-            Ok(Err((error, sent))) => {
-                tracing::debug!("a request over HTTP/2 to an upstream failed: {error}");
-                Err(failed(failure_over_http2(&error), sent))
+            Ok(Err((fault, sent))) => {
+                tracing::debug!("a request over HTTP/2 to an upstream failed: {fault}");
+                Err(failed(fault.failure(), sent))
             }
             Ok(Ok(response)) => {
                 let (mut head, content) = response.into_parts();
@@ -135,16 +135,4 @@ impl Exchange {
 pub(super) fn passed_on(mut head: response::Parts, body: ResponseBody) -> Response<ResponseBody> {
     heads::pass_response(&mut head.headers, head.version);
     passed(head.status, head.headers, body)
-}
-
-/// Tells what the protocol's error says of the server.
-pub(super) fn failure_over_http2(error: &h2::Error) -> Failure {
-    let is_refused = error.reason() == Some(h2::Reason::REFUSED_STREAM);
-    // Of a server that goes, only streams that it has not begun fail so (RFC 9113 section 6.8).
-    let has_gone =
-        error.is_go_away() && error.is_remote() && error.reason() == Some(h2::Reason::NO_ERROR);
-    match is_refused || has_gone {
-        true => Failure::Unprocessed,
-        false => Failure::Connection,
-    }
 }

@@ -1,6 +1,6 @@
 //! A WebSocket at a server that is spoken to over HTTP/2 or HTTP/3: an extended CONNECT (RFC 8441, RFC 9220).
 
-use super::multiplexed::{failure_over_http2, passed_on};
+use super::multiplexed::passed_on;
 use super::{Answer, Attempted, Exchange, refusal, scheme};
 use crate::counters::Counters;
 use crate::error::{Reason, Refusal};
@@ -71,9 +71,9 @@ impl Exchange {
                 by_client: late.by_client,
                 ..failed(Failure::TimedOut, Sent::Some)
             }),
-            Ok(Err(error)) => {
-                tracing::debug!("a WebSocket over HTTP/2 to an upstream failed: {error}");
-                Err(failed(failure_over_http2(&error), Sent::Some))
+            Ok(Err(fault)) => {
+                tracing::debug!("a WebSocket over HTTP/2 to an upstream failed: {fault}");
+                Err(failed(fault.failure(), Sent::Some))
             }
             Ok(Ok((response, stream))) if response.status().is_success() => {
                 let response = passed_on(response.into_parts().0, ResponseBody::empty());
