@@ -87,6 +87,10 @@ impl Fault {
         let Self::Http2(error) = self else {
             return Failure::Malformed;
         };
+        if error.is_reset() && error.is_library() {
+            // This end has reset the stream for what has come on it.
+            return Failure::Malformed;
+        }
         let is_refused = error.reason() == Some(Reason::REFUSED_STREAM);
         // Of a server that goes, only streams that it has not begun fail so (RFC 9113 section 6.8).
         let has_gone =

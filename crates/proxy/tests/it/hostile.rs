@@ -30,9 +30,11 @@ const END_STREAM: u8 = 1;
 const ACK: u8 = 1;
 const END_HEADERS: u8 = 4;
 
-/// Sections of fields: the status alone.
+/// Sections of fields: the status alone, and with a length, or two.
 const OK: &[u8] = &[0x88];
 const EARLY_HINTS: &[u8] = &[0x08, 3, b'1', b'0', b'3'];
+const FIVE_BYTES: &[u8] = &[0x88, 0x0f, 0x0d, 1, b'5'];
+const FIVE_OR_SIX_BYTES: &[u8] = &[0x88, 0x0f, 0x0d, 1, b'5', 0x0f, 0x0d, 1, b'6'];
 
 /// A frame: its type, flags and payload.
 #[derive(Clone, Copy)]
@@ -140,6 +142,20 @@ fn flooding(flood: Flood) -> (altway_upstream::Server, UnboundedReceiver<()>) {
     (tcp(address, Protocol::Http2), began)
 }
 
+/// A server that answers each request with these frames, and counts them.
+fn answering(frames: &'static [Frame]) -> (altway_upstream::Server, Arc<AtomicUsize>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let address = origin(move |connection| {
+        serve(connection, |stream, tell| {
+            count.fetch_add(1, Ordering::SeqCst);
+            let bytes = frames.iter().flat_map(|it| it.bytes(stream)).collect();
+            tell(Write::Once(bytes));
+        });
+    });
+    (tcp(address, Protocol::Http2), asked)
+}
+
 fn to(server: altway_upstream::Server) -> altway_upstream::Options {
     altway_upstream::Options::new(vec![server])
 }
@@ -215,6 +231,25 @@ async fn a_head_or_content_without_end_ends_the_request() {
         };
         timeout(TIME_LIMIT, asked).await.expect("it is given up");
         assert_eq!(status(running.address, Request::get("/")).await, 200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_malformed_response_is_not_asked_for_again() {
+    const END: u8 = END_HEADERS | END_STREAM;
+    for frames in [
+        &[Frame(HEADERS, END, FIVE_BYTES)][..],
+        &[Frame(HEADERS, END, FIVE_OR_SIX_BYTES)],
+        &[Frame(HEADERS, END_HEADERS, FIVE_OR_SIX_BYTES)],
+        &[Frame(HEADERS, END, EARLY_HINTS)],
+        &[Frame(HEADERS, END, &[])],
+    ] {
+        let (server, asked) = answering(frames);
+        let running = proxy(to(server));
+        for requests in 1..=2 {
+            assert_eq!(status(running.address, Request::get("/")).await, 502);
+            assert_eq!(asked.load(Ordering::SeqCst), requests);
+        }
     }
 }
 
