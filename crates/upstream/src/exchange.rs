@@ -126,8 +126,8 @@ struct Exchange {
 impl Group {
     /// Carries a request to one of the servers, and gives its response as it comes.
     ///
-    /// The URI's path and query are the target; the fields are as the client sent them, Host among them, and are made
-    /// those of the next hop by [`heads`]. Where `is_upgrade` says that the client may have it, `Upgrade` among them
+    /// The URI's path and query are the target; the fields are as the client sent them, Host among them and Cookie in one line,
+    /// and are made those of the next hop by [`heads`]. Where `is_upgrade` says that the client may have it, `Upgrade` among them
     /// is passed on, over HTTP/2 as an extended CONNECT (RFC 8441), and a response that agrees brings a [`Tunnel`].
     ///
     /// Has to be called in a Tokio runtime, which is to live as long as the response.

@@ -147,17 +147,10 @@ pub(crate) fn pass_lines(
         let may_be_said = received.is_trusted || !OF_THE_CLIENT.contains(&text);
         may_be_said && !named.is_dropped(text) && !is_lookalike(text) && text != PROXY
     };
-    // RFC 9113 section 8.2.3: crumbs are joined before they leave HTTP/2 and HTTP/3.
-    let has_crumbs = version < Version::HTTP_2 && seen.cookies > 1;
     for (name, value) in fields {
-        let is_joined = has_crumbs && *name == header::COOKIE;
-        if !is_joined && !is_made(name, received) && passes(name) {
+        if !is_made(name, received) && passes(name) {
             to.passed(name, value);
         }
-    }
-    if has_crumbs {
-        let crumbs = fields.get_all(header::COOKIE);
-        to.made(&header::COOKIE, &joined(crumbs.iter(), b"; "));
     }
     if seen.takes_trailers {
         to.made(&header::TE, b"trailers");
@@ -181,7 +174,6 @@ pub(crate) fn pass_lines(
 #[derive(Default)]
 struct RequestFields<'f> {
     host: Option<&'f HeaderValue>,
-    cookies: usize,
     takes_trailers: bool,
     /// `Connection` names fields other than those of every hop.
     names_more: bool,
@@ -198,7 +190,6 @@ impl<'f> RequestFields<'f> {
         for (name, value) in fields {
             match name.as_str() {
                 "host" => seen.host = seen.host.or(Some(value)),
-                "cookie" => seen.cookies += 1,
                 "te" => seen.takes_trailers |= takes_trailers(value),
                 "connection" => seen.names_more |= names_more(value.as_bytes()),
                 "forwarded" => seen.forwarded = true,
@@ -350,18 +341,6 @@ fn takes_trailers(te: &HeaderValue) -> bool {
     members.any(|member| member.eq_ignore_ascii_case(b"trailers"))
 }
 
-/// The values of a field in one.
-fn joined<'v>(values: impl Iterator<Item = &'v HeaderValue>, between: &[u8]) -> Vec<u8> {
-    let mut joined = Vec::new();
-    for value in values {
-        if !joined.is_empty() {
-            joined.extend_from_slice(between);
-        }
-        joined.extend_from_slice(value.as_bytes());
-    }
-    joined
-}
-
 /// The fields that say more than the client has said, on their way.
 struct ForwardedFields<'s, P, L> {
     fields: &'s HeaderMap,
@@ -450,7 +429,9 @@ fn write_octets(to: &mut &mut [u8], octets: [u8; 4]) -> std::io::Result<()> {
 }
 
 fn with_member(fields: &HeaderMap, name: &HeaderName, member: &[&[u8]]) -> Vec<u8> {
-    let mut list = joined(fields.get_all(name).iter(), b", ");
+    let values = fields.get_all(name).iter().map(HeaderValue::as_bytes);
+    let values = values.filter(|it| !it.is_empty());
+    let mut list = values.collect::<Vec<_>>().join(&b", "[..]);
     if list.len() > MAX_FORWARDED {
         list = latest(&list, *name == FORWARDED).to_vec();
     }

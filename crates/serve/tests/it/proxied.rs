@@ -158,7 +158,6 @@ async fn a_route_of_all_paths_never_leaves_the_beginning_that_it_gives() {
     }
 }
 
-/// The values of a field.
 #[tokio::test(flavor = "multi_thread")]
 async fn cookies_of_several_lines_are_one_field_and_empty_lines_add_nothing() {
     let origin = echo();
@@ -183,6 +182,7 @@ async fn cookies_of_several_lines_are_one_field_and_empty_lines_add_nothing() {
     }
 }
 
+/// The values of a field.
 fn values<'h>(fields: &'h HeaderMap, name: &str) -> Vec<&'h str> {
     let values = fields.get_all(name).iter();
     values.map(|value| value.to_str().unwrap()).collect()

@@ -201,18 +201,6 @@ fn early_data_is_told_and_never_taken_back() {
 }
 
 #[test]
-fn cookies_are_joined_for_http1_and_left_for_http2() {
-    for (version, expected) in [(Version::HTTP_11, 1), (Version::HTTP_2, 3)] {
-        let mut passed = fields("cookie: a=1\ncookie: b=2\ncookie: c=3");
-        pass_request(&mut passed, received(), version);
-        assert_eq!(passed.get_all(header::COOKIE).iter().count(), expected);
-        if expected == 1 {
-            assert_eq!(passed[header::COOKIE], "a=1; b=2; c=3");
-        }
-    }
-}
-
-#[test]
 fn a_host_that_would_end_the_quotes_is_left_out() {
     let mut passed = fields("host: a");
     passed.insert(header::HOST, HeaderValue::from_static("a\";for=evil"));
