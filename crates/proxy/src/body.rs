@@ -9,7 +9,7 @@ use http_body::{Body, Frame, SizeHint};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The content of a response.
 #[derive(Debug, Default)]
@@ -34,6 +34,8 @@ pub(crate) struct Timing {
     pub(crate) statistics: Arc<Statistics>,
     pub(crate) version: Version,
     pub(crate) began: Instant,
+    /// Time after which the response was there whole; `None`: its content is to come.
+    pub(crate) whole_after: Option<Duration>,
     pub(crate) is_whole: bool,
     /// True if the answer is the proxy's own, whose time is not counted.
     pub(crate) is_own: bool,
@@ -44,7 +46,7 @@ impl Drop for Timing {
         if self.is_own {
             return;
         }
-        let after = self.began.elapsed();
+        let after = self.whole_after.unwrap_or_else(|| self.began.elapsed());
         self.statistics.end(self.version, self.is_whole, after);
     }
 }
@@ -59,8 +61,10 @@ impl ProxyBody {
         }
     }
 
-    pub(crate) fn upstream(body: ResponseBody, mut timing: Timing) -> Self {
+    /// The content of a server's response, whose head has come `after` the request.
+    pub(crate) fn upstream(body: ResponseBody, mut timing: Timing, after: Duration) -> Self {
         timing.is_whole = body.is_end_stream();
+        timing.whole_after = body.is_received().then_some(after);
         let memory = (!body.is_received()).then(BodyMemory::default);
         let body = Self {
             source: Source::Upstream(body),

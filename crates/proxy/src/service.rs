@@ -131,7 +131,8 @@ impl Shared {
         let timing = Timing {
             statistics: Arc::clone(&self.settings.statistics),
             version,
-            began: Instant::now(),
+            began: request_context.began,
+            whole_after: None,
             is_whole: false,
             is_own: false,
         };
@@ -160,6 +161,7 @@ impl Shared {
             scheme: if client.is_secure { "https" } else { "http" },
             version,
             is_early: request_context.is_early,
+            began: request_context.began,
             client_cert: certificate.as_ref(),
         };
         let sending = self.group.send(request, received, None, upgrade.is_some());
@@ -184,11 +186,9 @@ impl Shared {
             Err(refusal) => self.refuse(refusal, timing),
             Ok((mut response, None)) => {
                 self.settings.response_fields.apply(response.headers_mut());
-                let status = response.status();
-                timing
-                    .statistics
-                    .head(version, status, Some(timing.began.elapsed()));
-                let mut response = response.map(|body| ProxyBody::upstream(body, timing));
+                let (status, after) = (response.status(), timing.began.elapsed());
+                timing.statistics.head(version, status, Some(after));
+                let mut response = response.map(|body| ProxyBody::upstream(body, timing, after));
                 if let Some(memory) = response.body().memory() {
                     response.extensions_mut().insert(memory);
                 }

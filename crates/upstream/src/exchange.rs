@@ -405,12 +405,12 @@ impl Exchange {
                 fault.log();
                 Err(failed(fault.failure(), false))
             }
-            Ok(Ok(response)) => Ok(self.answer(response, lease)),
+            Ok(Ok(response)) => Ok(self.answer(response, lease, Instant::now())),
         }
     }
 
-    /// An answer of a server of HTTP/1.1.
-    fn answer(&self, response: http1::Response, lease: Lease) -> Answer {
+    /// An answer of a server of HTTP/1.1, whose head has come `now`.
+    fn answer(&self, response: http1::Response, lease: Lease, now: Instant) -> Answer {
         let pace = self.pace();
         let http1::Response {
             status,
@@ -419,7 +419,9 @@ impl Exchange {
             content,
         } = response;
         let (body, tunnel) = match content {
-            http1::Content::Http(incoming) => (ResponseBody::new(incoming, lease, pace), None),
+            http1::Content::Http(incoming) => {
+                (ResponseBody::http1(incoming, lease, pace, now), None)
+            }
             http1::Content::Switched(stream) => {
                 let tunnel = Tunnel::http1(stream, lease);
                 (ResponseBody::empty(), Some(Box::new(tunnel)))

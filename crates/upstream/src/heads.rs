@@ -6,6 +6,7 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, Version};
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Instant;
 
 const FORWARDED: HeaderName = HeaderName::from_static("forwarded");
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -83,6 +84,8 @@ pub struct Received<'r> {
     pub version: Version,
     /// True if the request came as early data (RFC 8470).
     pub is_early: bool,
+    /// Time at which its head was there.
+    pub began: Instant,
     /// The certificate that the client has shown, as Client-Cert says it (RFC 9440 section 2.2).
     pub client_cert: Option<&'r HeaderValue>,
 }

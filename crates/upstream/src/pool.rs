@@ -112,12 +112,11 @@ impl Pool {
         None
     }
 
-    /// Takes back a connection that has carried a whole request and a whole response.
-    pub(crate) fn put(self: &Arc<Self>, connection: Http1) {
+    /// Takes back a connection that has carried a whole request and a whole response, and waits for another `since`.
+    pub(crate) fn put(self: &Arc<Self>, connection: Http1, since: Instant) {
         if self.is_of_one_client {
             return;
         }
-        let since = Instant::now();
         self.lock().push(Idle { connection, since });
         self.begin_sweeping();
     }
@@ -229,10 +228,10 @@ impl Lease {
         Self(Arc::clone(pool))
     }
 
-    /// The response is whole. `connection`: the one that it came over, if that can carry another request.
-    pub(crate) fn release(self, connection: Option<Http1>) {
+    /// The response is whole `now`. `connection`: the one that it came over, if that can carry another request.
+    pub(crate) fn release(self, connection: Option<Http1>, now: Instant) {
         if let Some(connection) = connection {
-            self.0.put(connection);
+            self.0.put(connection, now);
         }
     }
 }
@@ -367,12 +366,14 @@ mod tests {
         let (connector, pool) = (connector(first.0.port(), Protocol::Http1), pool());
         let idle = || pool.idle(&connector.names, true, Instant::now());
         connector.names.keep(&[first.0]);
-        pool.put(connector.http1(None, &pool.counters).await.unwrap());
+        let connection = connector.http1(None, &pool.counters).await.unwrap();
+        pool.put(connection, Instant::now());
         let connection = idle().expect("it waits for a request");
-        pool.put(connection);
+        pool.put(connection, Instant::now());
         connector.names.keep(&[second.0]);
         assert!(idle().is_none());
-        pool.put(connector.http1(None, &pool.counters).await.unwrap());
+        let connection = connector.http1(None, &pool.counters).await.unwrap();
+        pool.put(connection, Instant::now());
         assert_eq!(idle().unwrap().address(), Some(second.0.ip()));
     }
 }

@@ -79,12 +79,6 @@ pub(crate) enum Source {
     None,
 }
 
-impl From<http1::Incoming> for Source {
-    fn from(incoming: http1::Incoming) -> Self {
-        Self::Http1(incoming)
-    }
-}
-
 impl From<Http2Body> for Source {
     fn from(body: Http2Body) -> Self {
         Self::Http2(body)
@@ -178,14 +172,22 @@ impl Source {
 }
 
 impl ResponseBody {
-    pub(crate) fn new(source: impl Into<Source>, lease: Lease, pace: RateCheck) -> Self {
-        let mut source = source.into();
-        if let Source::Http1(incoming) = &mut source
-            && incoming.is_read()
-        {
-            lease.release(incoming.take_connection());
+    /// Content over HTTP/1.1, whose head has come `now`.
+    pub(crate) fn http1(
+        mut incoming: http1::Incoming,
+        lease: Lease,
+        pace: RateCheck,
+        now: std::time::Instant,
+    ) -> Self {
+        if incoming.is_read() {
+            lease.release(incoming.take_connection(), now);
             return Self(Content::Whole(incoming.take_whole()));
         }
+        Self::new(Source::Http1(incoming), lease, pace)
+    }
+
+    pub(crate) fn new(source: impl Into<Source>, lease: Lease, pace: RateCheck) -> Self {
+        let mut source = source.into();
         let first = source.take_short();
         // Where the content has ended the place at the server is given back.
         let mut streamed = Streamed::new(source, lease, pace);
@@ -267,10 +269,11 @@ impl Streamed {
         let Some(lease) = self.lease.take() else {
             return;
         };
-        lease.release(match &mut self.source {
+        let connection = match &mut self.source {
             Source::Http1(incoming) => incoming.take_connection(),
             _ => None,
-        });
+        };
+        lease.release(connection, std::time::Instant::now());
     }
 
     /// The server has nothing to give; an error once that lasts too long.

@@ -178,6 +178,7 @@ fn received() -> Received<'static> {
         scheme: "https",
         version: Version::HTTP_2,
         is_early: false,
+        began: Instant::now(),
         client_cert: None,
     }
 }

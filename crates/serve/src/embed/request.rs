@@ -6,6 +6,7 @@ use crate::request::upgrade::Upgrade;
 use crate::{ClientCertificate, EarlyData, RequestBody};
 use http::header::HOST;
 use http::{HeaderValue, Request};
+use std::time::Instant;
 
 /// The circumstances of a request that are not in it: what a [`tower_service::Service`] finds in the request's
 /// extensions, and a [`Responder`](crate::Responder) is given beside it.
@@ -22,6 +23,8 @@ pub struct RequestContext {
     pub certificate: Option<ClientCertificate>,
     /// The request has come in early data (RFC 8470).
     pub is_early: bool,
+    /// Time at which the request's head was there.
+    pub began: Instant,
 }
 
 impl RequestContext {
@@ -35,6 +38,7 @@ impl RequestContext {
         request: &mut Request<RequestBody>,
         peer: Peer,
         certificate: Option<ClientCertificate>,
+        began: Instant,
     ) -> (Self, Hints) {
         if !request.headers().contains_key(HOST)
             && let Some(authority) = request.uri().authority()
@@ -49,6 +53,7 @@ impl RequestContext {
             upgrade: None,
             certificate,
             is_early: request.extensions().get::<EarlyData>().is_some(),
+            began,
         };
         (request_context, hints)
     }
@@ -90,7 +95,7 @@ mod tests {
             local: None,
             is_secure: true,
         };
-        let (request_context, _) = RequestContext::of(&mut request, peer, None);
+        let (request_context, _) = RequestContext::of(&mut request, peer, None, Instant::now());
         request_context.put_into(&mut request);
         assert!(request.extensions().get::<Peer>().is_some());
         let host = request.headers().get(HOST)?;

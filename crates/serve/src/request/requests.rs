@@ -310,7 +310,7 @@ impl<I> Requests<I> {
         };
         let from = (peer, self.certificate.clone());
         let early_services = self.responder.service.early_services;
-        match content.call(from, early_services, request) {
+        match content.call(from, early_services, now.instant, request) {
             ServiceResponse::Now(response) => {
                 Answer::Now(self.finish(UnfinishedResponse { asked, response }, now))
             }

@@ -97,12 +97,13 @@ fn is_early(request: &Request<RequestBody>) -> bool {
 }
 
 impl Content {
-    /// Answers a request of `peer` that has passed the check. One in early data is for services only if they are
-    /// `early_services`.
+    /// Answers a request of `peer` that has passed the check, and whose head was there when it `began`. One in early data is for
+    /// services only if they are `early_services`.
     pub(super) fn call(
         &self,
         (peer, certificate): (Peer, Option<ClientCertificate>),
         early_services: bool,
+        began: Instant,
         mut request: Request<RequestBody>,
     ) -> ServiceResponse {
         let path = TargetPath::of(request.target().unwrap_or_default());
@@ -122,7 +123,8 @@ impl Content {
             Ok(Target::Handler(handler)) => handler,
             Err(status) => return ServiceResponse::Now(files::page(status)),
         };
-        let (mut request_context, hints) = RequestContext::of(&mut request, peer, certificate);
+        let (mut request_context, hints) =
+            RequestContext::of(&mut request, peer, certificate, began);
         let (upgrade, connection_half) = Upgrade::offer(&mut request).unzip();
         request_context.upgrade = upgrade;
         let connection_half = connection_half.map(Box::new);

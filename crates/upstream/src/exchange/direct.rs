@@ -20,7 +20,6 @@ pub(super) struct Direct {
     is_sent: bool,
     /// `None`: the response has it.
     lease: Option<Lease>,
-    began: Instant,
     /// The time by which the head of the response is to be there.
     late: tokio::time::Instant,
 }
@@ -36,7 +35,7 @@ impl Exchange {
         }
         let pool = self.group.pool(member);
         let lease = pool.turn_now()?;
-        let began = Instant::now();
+        let began = self.received.began;
         let names = &self.group.members[member].connector.names;
         let connection = pool.idle(names, retry::is_idempotent(&self.parts.method), began)?;
         pool.counters.request();
@@ -45,7 +44,6 @@ impl Exchange {
             exchange: connection.begin_later(),
             is_sent: false,
             lease: Some(lease),
-            began,
             late: after(began, options.head_timeout).into(),
         })
     }
@@ -99,10 +97,11 @@ impl Exchange {
             Poll::Ready(Ok(response)) => {
                 let lease = direct.lease.take();
                 let lease = lease.expect("a request has one response");
+                let now = Instant::now();
                 let counters = &self.group.pool(direct.member).counters;
-                counters.responded(direct.began.elapsed());
+                counters.responded(now.saturating_duration_since(self.received.began));
                 self.group.members[direct.member].succeeded();
-                return Poll::Ready(Ok(self.answer(response, lease)));
+                return Poll::Ready(Ok(self.answer(response, lease, now)));
             }
             Poll::Ready(Err(fault)) => {
                 fault.log();

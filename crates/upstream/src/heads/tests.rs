@@ -14,6 +14,7 @@ fn received() -> Received<'static> {
         scheme: "https",
         version: Version::HTTP_2,
         is_early: false,
+        began: Instant::now(),
         client_cert: None,
     }
 }
@@ -103,6 +104,7 @@ fn what_a_trusted_proxy_says_is_continued() {
         scheme: "http",
         version: Version::HTTP_11,
         is_early: false,
+        began: Instant::now(),
         client_cert: None,
     };
     check_request(
@@ -184,6 +186,7 @@ fn a_client_s_certificate_is_told_by_this_server_or_a_trusted_one() {
 fn early_data_is_told_and_never_taken_back() {
     let early = Received {
         is_early: true,
+        began: Instant::now(),
         ..received()
     };
     for (given, received, expected) in [

@@ -62,6 +62,7 @@ fn a_client_s_fields_are_written_as_they_pass() {
         scheme: "https",
         version: Version::HTTP_2,
         is_early: false,
+        began: std::time::Instant::now(),
         client_cert: None,
     };
     let host = HeaderValue::from_static("b.test");
