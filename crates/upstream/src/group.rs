@@ -11,7 +11,7 @@ use crate::rewrite::FieldChanges;
 use crate::tls::Tls;
 use crate::{ClientCertificate, Error, Protocol, Roots, Server};
 use http::HeaderValue;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use thread_local::ThreadLocal;
@@ -132,8 +132,17 @@ pub(crate) struct Shared {
 pub(crate) struct Member {
     pub(crate) connector: Connector,
     id: u64,
-    health: Arc<Mutex<Health>>,
+    health: Arc<SharedHealth>,
     known: Arc<MemberCounters>,
+}
+
+/// The health of a server, which all workers and the groups that make the same checks of it share.
+#[derive(Debug, Default)]
+struct SharedHealth {
+    health: Mutex<Health>,
+    /// The server has failed of late, or is down. Known without the lock, by which the workers would wait for one another with
+    /// each request.
+    is_troubled: AtomicBool,
 }
 
 /// Counters of a server, over all groups that take each other's place.
@@ -291,7 +300,7 @@ impl Shared {
     /// that is left alone for its failures than the same again; that where there is no other.
     pub(crate) fn choose(&self, key: Option<&[u8]>, tried: &[usize]) -> Result<usize, NoServer> {
         if let [only] = &self.members[..]
-            && only.health().is_healthy()
+            && !only.is_troubled()
         {
             return Ok(0);
         }
@@ -380,7 +389,13 @@ impl Member {
     fn new(connector: Connector, former: Option<&Self>, is_checked_alike: bool) -> Self {
         let health = former.map(|former| match is_checked_alike {
             true => Arc::clone(&former.health),
-            false => Arc::new(Mutex::new(former.health().unchecked())),
+            false => {
+                let health = former.health().unchecked();
+                Arc::new(SharedHealth {
+                    is_troubled: (!health.is_well()).into(),
+                    health: health.into(),
+                })
+            }
         });
         Self {
             id: connector.server.id(),
@@ -401,7 +416,12 @@ impl Member {
     }
 
     pub(crate) fn health(&self) -> MutexGuard<'_, Health> {
-        self.health.lock().unwrap_or_else(PoisonError::into_inner)
+        let health = self.health.health.lock();
+        health.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_troubled(&self) -> bool {
+        self.health.is_troubled.load(Ordering::Relaxed)
     }
 
     fn unconnected(&self) -> MutexGuard<'_, Option<String>> {
@@ -416,7 +436,7 @@ impl Member {
 
     /// Notes that it has given a response.
     pub(crate) fn succeeded(&self) {
-        if !self.health().has_no_failures() {
+        if self.is_troubled() {
             self.note(Health::succeeded);
         }
     }
@@ -428,6 +448,10 @@ impl Member {
         let before = health.is_available(now);
         change(&mut health, now);
         let after = health.is_available(now);
+        let is_troubled = !health.is_well();
+        self.health
+            .is_troubled
+            .store(is_troubled, Ordering::Relaxed);
         drop(health);
         let server = &self.connector.server;
         match (before, after) {
@@ -502,8 +526,8 @@ mod tests {
         let now = Instant::now();
         let mut began = now - Duration::from_secs(9);
         for seconds in [1, 2, 4, 8] {
-            let mut health = group.0.members[0].health();
-            (0..FAILURES).for_each(|_| health.failed(began));
+            let fail = |health: &mut Health, _| (0..FAILURES).for_each(|_| health.failed(began));
+            group.0.members[0].note(fail);
             began += Duration::from_secs(seconds);
         }
         assert_eq!(available(&group), [false]);

@@ -85,14 +85,9 @@ impl Health {
         }
     }
 
-    /// Returns true if the server may be given requests at any time.
-    pub(crate) fn is_healthy(&self) -> bool {
-        self.ejection.is_none() && !self.is_down()
-    }
-
-    /// Returns whether a request that gets a response changes nothing.
-    pub(crate) fn has_no_failures(&self) -> bool {
-        self.failures == 0 && self.ejection.is_none()
+    /// Returns true if the server may be given requests at any time, and one that gets a response changes nothing.
+    pub(crate) fn is_well(&self) -> bool {
+        self.failures == 0 && self.ejection.is_none() && !self.is_down()
     }
 
     /// Notes that the server could not be reached, or gave no response that is one.

@@ -123,7 +123,8 @@ impl Pool {
 
     /// Begins to look after connections that nobody uses, unless that is done already.
     fn begin_sweeping(self: &Arc<Self>) {
-        if !self.is_swept.swap(true, Ordering::Relaxed) {
+        let is_swept = || self.is_swept.swap(true, Ordering::Relaxed);
+        if !self.is_swept.load(Ordering::Relaxed) && !is_swept() {
             match tokio::runtime::Handle::try_current() {
                 Ok(runtime) => drop(runtime.spawn(sweep(Swept(Arc::downgrade(self))))),
                 Err(_) => self.is_swept.store(false, Ordering::Relaxed),
