@@ -302,7 +302,9 @@ impl<I> Requests<I> {
                 return Answer::Now(self.finish(UnfinishedResponse { asked, response }, now));
             }
         }
-        let content = Arc::clone(&self.responder.snapshot.borrow().content);
+        // No reference of its own to what all workers share: they would wait for one another to count it.
+        let responder = Rc::clone(&self.responder);
+        let content = &responder.snapshot.borrow().content;
         let peer = Peer {
             address: self.peer,
             local: self.local,
