@@ -412,7 +412,8 @@ fn failure(code: Code) -> Failure {
     if code == Code::H3_REQUEST_REJECTED {
         // RFC 9114 section 4.1.1: it was not processed.
         Failure::Unprocessed
-    } else if code == Code::H3_MESSAGE_ERROR {
+    } else if [Code::H3_MESSAGE_ERROR, Code::H3_EXCESSIVE_LOAD].contains(&code) {
+        // The latter, too: the head is too large for this end.
         Failure::Malformed
     } else {
         Failure::Connection

@@ -129,6 +129,18 @@ async fn interim_responses_without_end_are_no_response_and_keep_nobody_waiting()
 }
 
 #[tokio::test]
+async fn a_head_that_is_too_large_is_no_response() {
+    // The length of a head beyond the limit, and the beginning of it.
+    const LARGE: &[u8] = &[1, 0x80, 1, 0, 1];
+    let connection = connect(flooding(LARGE, &[0])).await;
+    let failed = get(&connection, None).await;
+    let is_malformed = |it: &Failed| matches!(it, Failed::NoResponse(Failure::Malformed, _));
+    assert!(failed.is_err_and(|it| is_malformed(&it)));
+    let other = get(&connection, None).await.unwrap();
+    assert_eq!(other.status(), StatusCode::OK);
+}
+
+#[tokio::test]
 async fn content_of_nothing_without_end_ends_the_connection() {
     let connection = connect(flooding(OK, NO_CONTENT)).await;
     let Ok(response) = get(&connection, None).await else {
