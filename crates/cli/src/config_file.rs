@@ -1,7 +1,7 @@
 //! A configuration on the disk: read with what it includes, its faults as an error of the command.
 
-use crate::hint::usage_error;
-use altway_config::{ConfigFiles, Faults, Places, Plan, read_with_places};
+use crate::hint::{self, usage_error};
+use altway_config::{ConfigFiles, Fault, Faults, Places, Plan, read_with_places};
 use anyhow::Result;
 use rustix::fs::{OFlags, fcntl_setfl};
 use std::error::Error;
@@ -44,6 +44,16 @@ pub(crate) fn extent(plan: &Plan) -> String {
 pub(crate) fn refused(name: &str, faults: Faults) -> anyhow::Error {
     let file = name.into();
     Refused { file, faults }.into()
+}
+
+/// The fault of what the key at `path` names.
+pub(crate) fn fault(places: &Places, path: &str, error: &anyhow::Error) -> Fault {
+    let causes: Vec<_> = error.chain().map(ToString::to_string).collect();
+    Fault {
+        place: places.of(path).cloned(),
+        message: causes.join(": "),
+        hint: hint::of_usage_error(error),
+    }
 }
 
 /// The error of options that make no configuration.

@@ -29,8 +29,8 @@ pub(crate) struct Arguments {
 enum ConfigCommand {
     /// Check FILE and what it includes, and print everything that is wrong, each with file, line and column.
     ///
-    /// After that, folders, certificates and keys are opened, as by a server that starts. The exit code is 2 if
-    /// anything is wrong.
+    /// After that, folders, certificates and keys are opened, as by a server that starts, and places that it would write
+    /// to are tried, without making any. The exit code is 2 if anything is wrong.
     Check {
         /// The configuration.
         #[arg(value_name = "FILE")]

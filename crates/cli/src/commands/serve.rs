@@ -16,8 +16,9 @@ mod places;
 mod privileges;
 mod reload;
 mod sandbox;
-mod setup;
+pub(super) mod setup;
 mod watch;
+pub(super) mod writable;
 
 use crate::hint::usage_error;
 use crate::printer::Printer;

@@ -59,3 +59,4 @@ mod takeover;
 mod topologies;
 mod udp;
 mod uploads;
+mod writable;

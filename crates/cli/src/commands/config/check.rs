@@ -5,7 +5,9 @@ use crate::commands::serve::acme;
 use crate::commands::serve::certificate::{client_auth, identity};
 use crate::commands::serve::error_pages;
 use crate::commands::serve::limits::{Spelling, bounds, of_upstreams};
-use crate::config_file::{extent, load, refused};
+use crate::commands::serve::setup::ticket_keys;
+use crate::commands::serve::writable::{Obstacle, obstacles};
+use crate::config_file::{extent, fault, load, refused};
 use crate::hint::{self, usage_error};
 use crate::printer::Printer;
 use altway_config::{Action, Fault, Issuer, Places, Plan, Proxy, Site, UrlPath};
@@ -26,6 +28,8 @@ pub(super) fn run(file: &Path, only_syntax: bool, printer: &Printer) -> Result<(
         opened.sites(&plan, printer);
         opened.own_certificate(&plan);
         opened.acme(&plan);
+        let _ = opened.keep("ticket-keys", ticket_keys(&plan));
+        opened.written(&plan, printer);
         let name = file.display().to_string();
         let faults = places.none_of(opened.faults);
         faults.map_err(|faults| refused(&name, faults))?;
@@ -47,12 +51,7 @@ impl Opened<'_> {
             Ok(value) => return Some(value),
             Err(error) => error,
         };
-        let causes: Vec<_> = error.chain().map(ToString::to_string).collect();
-        self.faults.push(Fault {
-            place: self.places.of(path).cloned(),
-            message: causes.join(": "),
-            hint: hint::of_usage_error(&error),
-        });
+        self.faults.push(fault(self.places, path, &error));
         None
     }
 
@@ -88,6 +87,35 @@ impl Opened<'_> {
         }
     }
 
+    /// Makes no file, folder or socket. Folders that systemd makes when the server starts may be missing before.
+    fn written(&mut self, plan: &Plan, printer: &Printer) {
+        for Obstacle {
+            key,
+            error,
+            setting,
+            ..
+        } in obstacles(plan.config(), None)
+        {
+            match setting {
+                Some(setting) => {
+                    let place = self.place(key);
+                    printer.warn(&format!(
+                        "{place}{error}; systemd makes it for a unit with `{setting}`"
+                    ));
+                }
+                None => {
+                    let _ = self.keep::<()>(key, Err(error));
+                }
+            }
+        }
+    }
+
+    /// The place of a key, as the beginning of a warning.
+    fn place(&self, path: &str) -> String {
+        let place = self.places.of(path).map(|it| format!("{it}: "));
+        place.unwrap_or_default()
+    }
+
     fn files(&mut self, files: &altway_config::Files, path: &str, printer: &Printer) {
         let opened = Files::open(&files.root).map_err(Into::into);
         let Some(folder) = self.keep(&format!("{path}.files"), opened) else {
@@ -101,8 +129,7 @@ impl Opened<'_> {
             let _ = self.keep::<()>(&format!("{path}.fallback"), Err(error.into()));
         }
         for (index, warning) in error_pages::missing(files, &folder) {
-            let place = self.places.of(&format!("{path}.error-pages.{index}"));
-            let place = place.map(|it| format!("{it}: ")).unwrap_or_default();
+            let place = self.place(&format!("{path}.error-pages.{index}"));
             printer.warn(&format!("{place}{warning}"));
         }
     }

@@ -7,6 +7,7 @@ use super::places::Places;
 use super::sandbox::Sandbox;
 use super::setup::{self, ticket_keys};
 use super::watch::{self, Stamps};
+use super::writable;
 use crate::config_file;
 use crate::printer::Printer;
 use altway_acme::Manager;
@@ -192,9 +193,10 @@ impl Reloading {
         let explained = |plan: &Plan, error| closed_files::explained(error, &self.places(plan));
         let plan = match &self.file {
             Some(file) => {
-                config_file::load(file)
-                    .map_err(|error| explained(current, error))?
-                    .0
+                let loaded = config_file::load(file);
+                let (plan, places) = loaded.map_err(|error| explained(current, error))?;
+                writable::check_new((current.config(), plan.config()), file, &places)?;
+                plan
             }
             None => current.clone(),
         };

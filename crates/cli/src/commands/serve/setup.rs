@@ -137,7 +137,7 @@ fn told(reading: Reading, stamps: &mut Stamps, printer: &Printer) -> Certificate
 ///
 /// # Errors
 /// One can't be read, or is none.
-pub(super) fn ticket_keys(plan: &Plan) -> Result<Option<TicketKeys>> {
+pub(crate) fn ticket_keys(plan: &Plan) -> Result<Option<TicketKeys>> {
     let files = &plan.config().ticket_keys;
     let keys = (!files.is_empty()).then(|| TicketKeys::from_files(files));
     keys.transpose().map_err(|error| {
