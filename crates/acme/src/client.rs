@@ -1,6 +1,7 @@
 //! The HTTP client through which instant-acme asks: HTTP/1.1 over TLS, one connection that is kept, bounds on time and bytes.
 
 use crate::Error;
+use altway_folder::read_file;
 use bytes::Bytes;
 use http::uri::{Authority, PathAndQuery};
 use http::{HeaderValue, Request, Response, StatusCode, Uri, header};
@@ -8,7 +9,7 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use instant_acme::{BodyWrapper, BytesResponse, Error as AcmeError, HttpClient};
-use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use std::cell::Cell;
@@ -207,7 +208,8 @@ fn root_store(roots: Option<&Path>) -> Result<RootCertStore, Error> {
             (found.certs, "the system's store".to_owned())
         }
         Some(path) => {
-            let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+            let text = read_file(path).map_err(pem::Error::Io);
+            let read = text.and_then(|(text, _)| CertificateDer::pem_slice_iter(&text).collect());
             let read = read.map_err(|source| Error::Roots {
                 path: path.into(),
                 source,

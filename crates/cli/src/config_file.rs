@@ -2,11 +2,9 @@
 
 use crate::hint::{self, usage_error};
 use altway_config::{ConfigFiles, Fault, Faults, Places, Plan, read_with_places};
+use altway_folder::read_file_start;
 use anyhow::Result;
-use rustix::fs::{OFlags, fcntl_setfl};
 use std::error::Error;
-use std::io::Read;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::{fmt, fs, io};
 
@@ -105,9 +103,8 @@ impl ConfigFiles for Disk {
 
 /// The text of a file, and little more than a configuration may have of one that is longer.
 fn text_of(path: &Path) -> io::Result<String> {
-    let mut bytes = Vec::new();
     let most = altway_config::MAX_TEXT as u64 + 1;
-    open(path)?.take(most).read_to_end(&mut bytes)?;
+    let (bytes, _) = read_file_start(path, most)?;
     // Of one that is longer, a character may be cut in two; its length is its fault.
     if bytes.len() as u64 == most {
         return Ok(String::from_utf8_lossy(&bytes).into_owned());
@@ -120,24 +117,4 @@ fn text_of(path: &Path) -> io::Result<String> {
             format!("line {line} is not text in UTF-8"),
         )
     })
-}
-
-/// Opens a file to read. A pipe that nobody writes to would be waited for without end.
-fn open(path: &Path) -> io::Result<impl Read> {
-    let flags = OFlags::NONBLOCK.bits().cast_signed();
-    let mut file = fs::File::options()
-        .read(true)
-        .custom_flags(flags)
-        .open(path)?;
-    let mut first = Vec::new();
-    if file.metadata()?.file_type().is_fifo() {
-        first.resize(1, 0);
-        match file.read(&mut first) {
-            Ok(0) => return Err(io::Error::other("it is a pipe that nobody writes to")),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => first.clear(),
-            read => drop(read?),
-        }
-    }
-    fcntl_setfl(&file, OFlags::empty())?;
-    Ok(io::Cursor::new(first).chain(file))
 }

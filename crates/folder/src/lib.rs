@@ -18,6 +18,8 @@
 
 mod open_folder;
 mod path_walk;
+mod read_file;
 
 pub use open_folder::{Content, OpenFolder};
 pub use path_walk::{Found, OpenLast, PathWalk, Trust, refused};
+pub use read_file::{read_file, read_file_start, read_text_file};

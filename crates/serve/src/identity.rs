@@ -3,12 +3,12 @@
 mod warning;
 
 use crate::{BoxError, Error, ocsp, tls};
+use altway_folder::read_file;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use rustls::{Error as TlsError, InconsistentKeys, SignatureAlgorithm, SignatureScheme};
-use std::fs::{File, Metadata};
-use std::io::Read;
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -228,12 +228,7 @@ pub(crate) fn pem_fault(fault: pem::Error) -> BoxError {
 
 /// Returns a file's content, and the metadata of the very file that it is from.
 pub(crate) fn read(path: &Path) -> Result<(Vec<u8>, Metadata), Error> {
-    let read = || {
-        let (mut file, mut content) = (File::open(path)?, Vec::new());
-        file.read_to_end(&mut content)?;
-        Ok((content, file.metadata()?))
-    };
-    read().map_err(|source| Error::ReadPem {
+    read_file(path).map_err(|source| Error::ReadPem {
         path: path.into(),
         source,
     })
@@ -344,7 +339,7 @@ mod tests {
         let key = rcgen::KeyPair::generate().unwrap();
         let issuer = params.self_signed(&key).unwrap();
         std::fs::write(pem.path("chain"), own + &issuer.pem()).unwrap();
-        let file = File::open(pem.path("a.key")).unwrap();
+        let file = std::fs::File::open(pem.path("a.key")).unwrap();
         file.set_permissions(Permissions::from_mode(0o600)).unwrap();
         let identity = Identity::from_pem_files(&pem.path("chain"), &pem.path("a.key"));
         let warnings = identity.unwrap().warnings(SystemTime::now());

@@ -36,7 +36,7 @@ pub(crate) fn read(
     leaf: &CertificateDer<'_>,
     now: SystemTime,
 ) -> Result<Response, Error> {
-    let der = std::fs::read(path).map_err(|source| Error::ReadOcsp {
+    let (der, _) = altway_folder::read_file(path).map_err(|source| Error::ReadOcsp {
         path: path.into(),
         source,
     })?;

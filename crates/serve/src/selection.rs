@@ -308,7 +308,8 @@ fn read_surface(file: &str) -> Result<Surface, Error> {
         path: file.into(),
         source,
     };
-    let text = std::fs::read_to_string(file).map_err(|error| fault(error.into()))?;
+    let text =
+        altway_folder::read_text_file(Path::new(file)).map_err(|error| fault(error.into()))?;
     Surface::parse(&text).map_err(|error| fault(error.into()))
 }
 

@@ -11,12 +11,11 @@ pub(crate) use rotating::Rotating;
 
 use crate::Error;
 use crate::locks::{read, write};
+use altway_folder::read_file_start;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
 use rustls::server::ProducesTickets;
 use std::fmt;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
@@ -80,12 +79,8 @@ impl fmt::Debug for TicketKeys {
 
 impl TicketKey {
     fn from_file(path: &Path) -> Result<Self, Error> {
-        let mut bytes = Vec::new();
-        let read = File::open(path).and_then(|file| {
-            let mut file = file.take(MAX_BYTES + 1);
-            file.read_to_end(&mut bytes)
-        });
-        read.map_err(|source| Error::ReadTicketKey {
+        let read = read_file_start(path, MAX_BYTES + 1);
+        let (bytes, _) = read.map_err(|source| Error::ReadTicketKey {
             path: path.into(),
             source,
         })?;

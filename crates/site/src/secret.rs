@@ -1,6 +1,7 @@
 //! Secrets that a configuration names, read where they are found.
 
 use altway_config::Secret;
+use altway_folder::read_file;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -26,8 +27,8 @@ pub enum SecretError {
 
 /// The secret, and in words where it was found.
 pub(crate) fn read(secret: &Secret) -> Result<(String, Vec<u8>), SecretError> {
-    let file = |path: &Path| match std::fs::read(path) {
-        Ok(bytes) => Ok((format!("`{}`", path.display()), bytes)),
+    let file = |path: &Path| match read_file(path) {
+        Ok((bytes, _)) => Ok((format!("`{}`", path.display()), bytes)),
         Err(source) => Err(SecretError::File {
             path: path.to_owned(),
             source,

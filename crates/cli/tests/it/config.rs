@@ -1,8 +1,8 @@
 //! `altway config`, and a server that is told by a file what it serves.
 
-use crate::common::{Dir, Serving, refusal, success, text};
+use crate::common::{Dir, Serving, installed, refusal, success, text};
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 const ONE_FOLDER: &str = "[[site]]\ndefault = true\n\n[[site.route]]\nfiles = \"site\"\n";
 
@@ -329,4 +329,54 @@ fn an_option_beside_a_file_is_refused_by_its_name() {
     );
     let said = refusal(&mut dir.altway(["config", "show"]));
     assert!(said.contains("there is nothing to show"), "{said}");
+}
+
+#[test]
+fn a_key_or_certificate_that_is_a_pipe_without_a_writer_keeps_nobody_waiting() {
+    if !installed("mkfifo") {
+        return;
+    }
+    let dir = dir();
+    success(&mut dir.altway(["certs"]));
+    let store = dir.path().join("data/altway/certs");
+    let (chain, key) = (store.join("leaf.pem"), store.join("leaf.key"));
+    let (chain, key) = (chain.display().to_string(), key.display().to_string());
+    let made = Command::new("mkfifo").arg(dir.path().join("pipe")).status();
+    assert!(made.unwrap().success());
+    let pipe = "`pipe`: it is a pipe that nobody writes to";
+    for (cert, key) in [(&*chain, "pipe"), ("pipe", &*key)] {
+        let mut serve = dir.altway(["serve", "site", "--bind", "127.0.0.1", "--port", "0"]);
+        let said = refusal(serve.args(["--cert", cert, "--key", key]));
+        assert!(said.contains(&format!("cannot read {pipe}")), "{said}");
+    }
+    let own = format!("chain = \"{chain}\", key = \"{key}\"");
+    for (before, site) in [
+        (
+            "",
+            format!("certificate = {{ chain = \"{chain}\", key = \"pipe\" }}"),
+        ),
+        ("", format!("certificate = {{ {own}, ocsp = \"pipe\" }}")),
+        ("", "client-certificates = { roots = \"pipe\" }".into()),
+        ("", "policy = \"surface:pipe\"".into()),
+        ("ticket-keys = [\"pipe\"]\n", String::new()),
+        (
+            "state = \"state\"\n[acme]\nroots = \"pipe\"\n",
+            "names = [\"a.example\"]".into(),
+        ),
+    ] {
+        let default = if site.starts_with("names") {
+            ""
+        } else {
+            "default = true\n"
+        };
+        let route = "route = [{ files = \"site\" }]\n";
+        let listen = "[listen]\nhttps = [\"127.0.0.1:0\"]\n";
+        let config = format!("{before}{listen}[[site]]\n{default}{site}\n{route}");
+        dir.file("altway.toml", &config);
+        for command in [["config", "check"], ["serve", "--config"]] {
+            let said = refusal(dir.altway(command).arg("altway.toml"));
+            let reason = "it is a pipe that nobody writes to";
+            assert!(said.contains(reason), "{config}\n{said}");
+        }
+    }
 }

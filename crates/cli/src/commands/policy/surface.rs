@@ -24,7 +24,7 @@ pub(super) fn named(named: &str) -> Result<Surface> {
 
 /// Reads a surface file.
 pub(crate) fn read(file: &Path) -> Result<Surface> {
-    let text = std::fs::read_to_string(file).map_err(|error| {
+    let text = altway_folder::read_text_file(file).map_err(|error| {
         usage_error(
             format!("cannot read the surface {}: {error}", file.display()),
             "name `surface` for the one that ships, or a file that `altway policy fit` wrote",

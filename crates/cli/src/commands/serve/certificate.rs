@@ -227,7 +227,7 @@ pub(crate) fn secret_text(secret: &Secret, what: &str) -> Result<String> {
             });
         }
     };
-    std::fs::read_to_string(&file).map_err(|error| {
+    altway_folder::read_text_file(&file).map_err(|error| {
         usage_error(
             format!(
                 "cannot read `{}`, which holds {what}: {error}",
