@@ -113,10 +113,11 @@ pub(super) fn of_syntax(text: &str, fault: &Syntax) -> &'static str {
     "here or just before, a quote, a bracket or a comma may be missing"
 }
 
-/// The table that has the key, if another one has it.
+/// The table that has the key, if another one has it. Not a secret, whose `file` in a route is meant to be `files`.
 fn elsewhere(name: &str) -> Option<String> {
     let has_it = |section: &&Section| section.keys.iter().any(|key| key.name == name);
-    let section = SECTIONS.into_iter().find(has_it)?;
+    let mut sections = SECTIONS.into_iter();
+    let section = sections.find(|it| it.title != keys::SECRET.title && has_it(it))?;
     Some(match section.title {
         title if title == keys::ROOT.title => "it stands before the first table".into(),
         title => format!("it is a key of {title}"),
