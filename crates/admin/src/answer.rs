@@ -159,19 +159,20 @@ impl Admin {
         Status { acme, ..status }
     }
 
-    /// Answers one request. `is_private`: it came over a Unix socket, which is its owner's alone.
+    /// Answers one request; `None`: it is for a reload, which [`answer_reload`](Self::answer_reload) answers. `is_private`:
+    /// it came over a Unix socket, which is its owner's alone.
     pub(crate) fn answer<B>(
         &self,
         request: &Request<B>,
         is_private: bool,
-    ) -> Response<Full<Bytes>> {
+    ) -> Option<Response<Full<Bytes>>> {
         if !is_private && !is_for_this_machine(request.headers()) {
             let text =
                 "this host name is not one of this machine: ask by its address or localhost\n";
-            return plain(StatusCode::MISDIRECTED_REQUEST, text);
+            return Some(plain(StatusCode::MISDIRECTED_REQUEST, text));
         }
         let path = request.uri().path();
-        match (request.method(), path) {
+        Some(match (request.method(), path) {
             (&Method::GET | &Method::HEAD, "/") => page(),
             (&Method::GET | &Method::HEAD, "/metrics") => {
                 let text = exposition(&self.status());
@@ -181,21 +182,22 @@ impl Admin {
             (&Method::GET | &Method::HEAD, "/explain") => {
                 self.explain(request.uri().query().unwrap_or_default())
             }
-            (&Method::POST, "/reload") => self.answer_reload(is_private),
+            (&Method::POST, "/reload") if is_private => return None,
+            (&Method::POST, "/reload") => {
+                let text = "a reload is taken over a Unix socket only, or as SIGHUP\n";
+                plain(StatusCode::FORBIDDEN, text)
+            }
             (_, "/" | "/metrics" | "/status" | "/explain") => not_allowed("GET, HEAD"),
             (_, "/reload") => not_allowed("POST"),
             _ => plain(
                 StatusCode::NOT_FOUND,
                 "there are /, /metrics, /status, /explain?address=IP and POST /reload\n",
             ),
-        }
+        })
     }
 
-    fn answer_reload(&self, is_private: bool) -> Response<Full<Bytes>> {
-        if !is_private {
-            let text = "a reload is taken over a Unix socket only, or as SIGHUP\n";
-            return plain(StatusCode::FORBIDDEN, text);
-        }
+    /// Reads the configuration again, and says what came of it. It may take long.
+    pub(crate) fn answer_reload(&self) -> Response<Full<Bytes>> {
         match self.reload() {
             Some(Reloaded {
                 success: true,
@@ -290,7 +292,7 @@ fn not_allowed(methods: &'static str) -> Response<Full<Bytes>> {
     response
 }
 
-fn plain(status: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
+pub(crate) fn plain(status: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
     respond(status, "text/plain; charset=utf-8", text)
 }
 

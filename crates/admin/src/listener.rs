@@ -1,6 +1,10 @@
 //! The admin socket: binds it, and answers on a thread of its own.
 
+use crate::answer::plain;
 use crate::{Address, Admin};
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use http_body_util::Full;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -19,7 +23,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Builder;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Mutex, Semaphore, oneshot};
 use tokio::time::timeout;
 
 /// Connections that wait to be accepted.
@@ -184,14 +188,17 @@ fn bind_loopback(address: SocketAddr) -> io::Result<TcpListener> {
 async fn listen(listener: Listener, admin: Admin) {
     let admin = Arc::new(admin);
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let reloads = Arc::new(Mutex::new(()));
     loop {
         let permit = Arc::clone(&room).acquire_owned().await;
         let accepted = match &listener {
             Listener::Unix(listener) => listener.accept().await.map(|(stream, _)| {
-                tokio::spawn(handle_connection(stream, Arc::clone(&admin), true, permit));
+                let shared = (Arc::clone(&admin), Arc::clone(&reloads));
+                tokio::spawn(handle_connection(stream, shared, true, permit));
             }),
             Listener::Tcp(listener) => listener.accept().await.map(|(stream, _)| {
-                tokio::spawn(handle_connection(stream, Arc::clone(&admin), false, permit));
+                let shared = (Arc::clone(&admin), Arc::clone(&reloads));
+                tokio::spawn(handle_connection(stream, shared, false, permit));
             }),
         };
         if let Err(error) = accepted {
@@ -201,15 +208,22 @@ async fn listen(listener: Listener, admin: Admin) {
     }
 }
 
+/// `reloads`: held by the reload that goes on.
 async fn handle_connection<P>(
     stream: impl AsyncRead + AsyncWrite + Unpin,
-    admin: Arc<Admin>,
+    (admin, reloads): (Arc<Admin>, Arc<Mutex<()>>),
     is_private: bool,
     _permit: P,
 ) {
     let answer = service_fn(|request| {
         let response = admin.answer(&request, is_private);
-        async { Ok::<_, Infallible>(response) }
+        let shared = (Arc::clone(&admin), Arc::clone(&reloads));
+        async {
+            Ok::<_, Infallible>(match response {
+                Some(response) => response,
+                None => reload(shared).await,
+            })
+        }
     });
     let mut http = http1::Builder::new();
     let http = http
@@ -218,4 +232,23 @@ async fn handle_connection<P>(
     let connection = http.serve_connection(TokioIo::new(stream), answer);
     // Whatever ends it: the other end asks again.
     let _ = timeout(CONNECTION_TIMEOUT, connection).await;
+}
+
+/// Reloads on a thread of its own, so that others are answered meanwhile; one reload after the other.
+async fn reload((admin, reloads): (Arc<Admin>, Arc<Mutex<()>>)) -> Response<Full<Bytes>> {
+    let turn = reloads.lock_owned().await;
+    let (send, answered) = oneshot::channel();
+    let answer = move || {
+        // Whoever has asked may be gone.
+        let _ = send.send(admin.answer_reload());
+        drop(turn);
+    };
+    let failed = match thread::Builder::new().name("reload".into()).spawn(answer) {
+        Ok(_) => match answered.await {
+            Ok(response) => return response,
+            Err(_) => "the reload panicked; this is a defect of altway\n".into(),
+        },
+        Err(error) => format!("there is no thread to be had for the reload: {error}\n"),
+    };
+    plain(StatusCode::INTERNAL_SERVER_ERROR, failed)
 }

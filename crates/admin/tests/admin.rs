@@ -121,6 +121,32 @@ fn a_reload_that_waits_for_a_disk_keeps_nobody_from_the_status() {
 }
 
 #[test]
+fn everything_is_answered_while_a_reload_goes_on_and_another_waits_for_it() {
+    let server = run();
+    let at = server.unix();
+    let _admin = server.admin.clone().start(&at, false).unwrap();
+    let reload = || {
+        let at = at.clone();
+        std::thread::spawn(move || call(&at, Method::POST, "/reload").unwrap())
+    };
+    let disk = server.disk.lock().unwrap();
+    let first = reload();
+    while !server.waits.swap(false, Ordering::AcqRel) {
+        std::thread::yield_now();
+    }
+    let second = reload();
+    for target in ["/", "/status", "/metrics", "/explain?address=192.0.2.1"] {
+        assert_eq!(get(&at, target).status, StatusCode::OK, "{target}");
+    }
+    assert!(!server.waits.load(Ordering::Acquire), "one at a time");
+    drop(disk);
+    for reload in [first, second] {
+        assert_eq!(reload.join().unwrap().status, StatusCode::OK);
+    }
+    assert!(server.waits.load(Ordering::Acquire), "the second was made");
+}
+
+#[test]
 fn a_unix_socket_is_its_owners_alone_and_answers_everything() {
     let server = run();
     let at = server.unix();
