@@ -46,7 +46,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// Serve the files of a folder over HTTP/1.1, HTTP/2 and HTTP/3.
 ///
@@ -229,7 +229,8 @@ pub(super) fn run_plan(
     .with_upstreams(admin::upstreams(&how.statistics))
     .with_sandbox(state.word());
     let admin = with_acme(admin, acme.as_ref(), &ordered);
-    handle_signals(handle, admin.clone(), stopped)?;
+    let at_stop = (stopped, server.monitor(), plan.config().grace);
+    handle_signals(handle, admin.clone(), at_stop, *printer)?;
     let _listening = admin::start(&admin, admin_at.as_ref(), options.takeover.is_some())?;
     if let Some(account) = account {
         account.adopt(&places);
@@ -299,12 +300,19 @@ fn admin_address(
     Ok(own.cloned().or(said))
 }
 
-fn handle_signals(stop: StopHandle, admin: Admin, manager: Manager) -> Result<()> {
+fn handle_signals(
+    stop: StopHandle,
+    admin: Admin,
+    (manager, monitor, grace): (Manager, Monitor, Duration),
+    printer: Printer,
+) -> Result<()> {
     let gone = stop.clone();
     signals::on_stop(move || {
         // First, lest a process with nothing left to do be gone before.
         manager.stopping();
+        let text = announce::stopping(monitor.metrics().active_requests, grace);
         stop.stop();
+        text.iter().for_each(|it| printer.say(it));
     })?;
     let read_again = move || drop(admin.reload());
     signals::on_hangup(read_again, move || gone.stop())?;

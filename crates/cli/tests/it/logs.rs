@@ -5,6 +5,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::Signal;
 use std::fs;
 use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
@@ -192,7 +193,7 @@ fn refused_requests_are_summed_on_stderr_at_the_end() {
         "no request at all, of no protocol\r\n\r\n",
     ];
     for request in requests {
-        let mut stream = std::net::TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+        let mut stream = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         let _ = stream.read_to_end(&mut Vec::new());
@@ -229,4 +230,27 @@ fn a_server_gives_its_secrets_to_a_variable_only_when_told_to() {
     let said = refusal(without.env_remove("SSLKEYLOGFILE"));
     let expected = "--keylog env needs the variable SSLKEYLOGFILE, which is not set";
     assert!(said.contains(expected), "{said}");
+}
+
+#[test]
+fn a_stop_says_how_many_requests_it_waits_for() {
+    let dir = Dir::new();
+    let file = dir.file("site/big", "");
+    let file = fs::File::options().write(true).open(file).unwrap();
+    file.set_len(256 << 20).unwrap();
+    let server = Serving::start(&dir, &["--h2c", "--grace", "50s"]);
+    let mut client = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port)).unwrap();
+    client
+        .write_all(b"GET /big HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .unwrap();
+    client.read_exact(&mut [0; 1000]).unwrap();
+    server.signal(Signal::TERM);
+    eventually("it says so", || {
+        let log = fs::read_to_string(dir.path().join("log")).unwrap();
+        log.contains(
+            "stopping; requests that are being answered: 1, with 50s to end; a second signal ends them at once\n",
+        )
+    });
+    drop(client);
+    assert_eq!(server.wait(), Some(0));
 }

@@ -8,7 +8,7 @@ use altway_config::{Action, Issuer, Plan, Site};
 use altway_serve::ShownCertificate;
 use altway_units::duration;
 use std::path::Path;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// The most names and files that a line has.
 const MOST: usize = 3;
@@ -138,6 +138,16 @@ fn listed(texts: &[String]) -> String {
         0 => text,
         more => format!("{text} and {more} more"),
     }
+}
+
+/// The line of a server that begins to stop with requests that are still being answered; none without any.
+pub(super) fn stopping(active_requests: u64, grace: Duration) -> Option<String> {
+    let grace = duration::format(grace);
+    (active_requests > 0).then(|| {
+        format!(
+            "stopping; requests that are being answered: {active_requests}, with {grace} to end; a second signal ends them at once"
+        )
+    })
 }
 
 #[cfg(test)]
