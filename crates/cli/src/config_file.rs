@@ -50,7 +50,7 @@ pub(crate) fn fault(places: &Places, path: &str, error: &anyhow::Error) -> Fault
     Fault {
         place: places.of(path).cloned(),
         message: causes.join(": "),
-        hint: hint::of_usage_error(error),
+        hint: hint::of_configuration(error),
     }
 }
 

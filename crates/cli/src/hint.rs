@@ -18,6 +18,9 @@ use std::{fmt, io};
 /// A hint on what the file of a certificate has to hold.
 const CERTIFICATE_FILE: &str = "a certificate's file is PEM: the server's own first, then those that signed it, without the root";
 
+/// A served folder is closed to the process.
+const CLOSED_ROOT: &str = "let the user that altway runs as read it, and enter the folders above: `namei -l DIR` shows who may";
+
 /// The certificate of altway's own authority has too many names.
 pub(crate) const OWN_NAMES: &str = "altway's own authority makes one certificate for all names: have `certificate` name files for some sites, or get them by [acme]";
 
@@ -53,9 +56,32 @@ pub(crate) fn of(error: &anyhow::Error) -> Option<String> {
 }
 
 /// The hint that does not speak of options, if there is one: for what a configuration names.
-pub(crate) fn of_usage_error(error: &anyhow::Error) -> Option<String> {
-    let usage_error = error.downcast_ref::<UsageError>()?;
-    Some(usage_error.mend.clone())
+pub(crate) fn of_configuration(error: &anyhow::Error) -> Option<String> {
+    if let Some(usage_error) = error.downcast_ref::<UsageError>() {
+        return Some(usage_error.mend.clone());
+    }
+    if let Some(SiteError::Upload(error)) = error.downcast_ref() {
+        return Some(of_uploads(error).into());
+    }
+    let hint = match error.downcast_ref::<ServeError>()? {
+        ServeError::Root { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+            CLOSED_ROOT
+        }
+        ServeError::Root { .. } | ServeError::RootNotDirectory { .. } => {
+            "name a folder that is there, whose files are to be served"
+        }
+        ServeError::Fallback { .. } => "name a file of the folder, as \"/index.html\"",
+        error @ (ServeError::ReadPem { .. }
+        | ServeError::Pem { .. }
+        | ServeError::NoCertificate { .. }
+        | ServeError::ClientRoot { .. }
+        | ServeError::NoKey { .. }
+        | ServeError::KeyMismatch { .. }
+        | ServeError::UntrustedChain { .. }
+        | ServeError::Identity { .. }) => of_server_certificate(error)?,
+        _ => return None,
+    };
+    Some(hint.into())
 }
 
 fn of_ours(error: &(dyn Error + 'static)) -> Option<String> {
@@ -238,7 +264,7 @@ fn of_serve(error: &ServeError) -> Option<String> {
             ));
         }
         ServeError::Root { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
-            "let the user that altway runs as read it, and enter the folders above: `namei -l DIR` shows who may"
+            CLOSED_ROOT
         }
         ServeError::Root { .. } | ServeError::RootNotDirectory { .. } => {
             "give the folder whose files are to be served: `altway serve DIR`"

@@ -101,9 +101,12 @@ pub(crate) fn refusal(command: &mut Command) -> String {
 
 /// Returns whether a cause is told by the error above it and by itself.
 fn tells_twice(stderr: &str) -> bool {
-    let error = stderr.split("\nhint: ").next().unwrap_or_default();
-    let parts: Vec<&str> = error.split(": ").map(str::trim).collect();
-    (1..parts.len()).any(|index| parts[index].len() > 8 && parts[..index].contains(&parts[index]))
+    // Faults of a configuration have lines of their own, and may have the same cause.
+    stderr.lines().any(|line| {
+        let parts: Vec<&str> = line.split(": ").collect();
+        let is_known = |index: usize| parts[..index].contains(&parts[index]);
+        (1..parts.len()).any(|index| parts[index].len() > 8 && is_known(index))
+    })
 }
 
 /// The stdout of a command that did it.

@@ -180,6 +180,13 @@ fn what_a_configuration_names_is_opened_unless_told_not_to() {
     ]) {
         assert!(line.starts_with(start), "{line} for {start} in {said}");
     }
+    for hint in [
+        "a certificate's file is PEM",
+        "name a folder that is there",
+        "name `surface` for the one that ships",
+    ] {
+        assert!(said.contains(&format!("\n  hint: {hint}")), "{said}");
+    }
     let mut syntax = dir.altway(["config", "check", "--syntax", "altway.toml"]);
     let output = syntax.stdin(Stdio::null()).output().unwrap();
     assert_eq!(
