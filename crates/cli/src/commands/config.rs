@@ -1,6 +1,6 @@
 //! `altway config`: a configuration is checked, shown, and described.
 
-mod check;
+pub(crate) mod check;
 mod show;
 
 use crate::Answer;

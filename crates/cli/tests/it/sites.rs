@@ -119,7 +119,7 @@ fn a_reload_changes_sites_and_says_so_and_a_file_with_faults_changes_nothing() {
         ),
         (
             config(&third.replace("files = \"b\"", "files = \"none\"")),
-            "cannot open",
+            "altway.toml:18:20: cannot open the directory `none`: No such file or directory (os error 2)\n  hint: name a folder",
         ),
     ] {
         dir.file("altway.toml", broken);

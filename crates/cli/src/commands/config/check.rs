@@ -12,7 +12,8 @@ use crate::hint::{self, usage_error};
 use crate::printer::Printer;
 use altway_config::{Action, Fault, Issuer, Places, Plan, Proxy, Site, UrlPath};
 use altway_serve::{Files, certs};
-use anyhow::Result;
+use anyhow::{Error, Result};
+use std::io;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::SystemTime;
@@ -20,16 +21,13 @@ use std::time::SystemTime;
 pub(super) fn run(file: &Path, only_syntax: bool, printer: &Printer) -> Result<()> {
     let (plan, places) = load(file)?;
     if !only_syntax {
-        let mut opened = Opened {
-            places: &places,
-            faults: Vec::new(),
-        };
+        let mut opened = Opened::new(&places);
         opened.limits(&plan, printer);
-        opened.sites(&plan, printer);
-        opened.own_certificate(&plan);
-        opened.acme(&plan);
-        let _ = opened.keep("ticket-keys", ticket_keys(&plan));
-        opened.written(&plan, printer);
+        opened.read(&plan);
+        opened.written(&plan);
+        for warning in &opened.warnings {
+            printer.warn(warning);
+        }
         let name = file.display().to_string();
         let faults = places.none_of(opened.faults);
         faults.map_err(|faults| refused(&name, faults))?;
@@ -38,13 +36,46 @@ pub(super) fn run(file: &Path, only_syntax: bool, printer: &Printer) -> Result<(
     Ok(())
 }
 
-/// A file that was opened without success.
+/// The error of a plan that can't be used: all that is wrong with what it names and a reload reads, each with its place in
+/// the file. `error` itself, where that is nothing, or where a right is lacking, of which it says more.
+pub(crate) fn with_places(error: Error, plan: &Plan, places: &Places, file: &Path) -> Error {
+    let is_denied = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
+    let causes = error.chain().filter_map(|it| it.downcast_ref());
+    if causes.into_iter().any(is_denied) {
+        return error;
+    }
+    let mut opened = Opened::new(places);
+    opened.read(plan);
+    match places.none_of(opened.faults) {
+        Ok(()) => error,
+        Err(faults) => refused(&file.display().to_string(), faults),
+    }
+}
+
+/// The faults of what a plan names, and what should be mended beside them.
 struct Opened<'p> {
     places: &'p Places,
     faults: Vec<Fault>,
+    warnings: Vec<String>,
 }
 
-impl Opened<'_> {
+impl<'p> Opened<'p> {
+    fn new(places: &'p Places) -> Self {
+        Self {
+            places,
+            faults: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Reads what a reload reads.
+    fn read(&mut self, plan: &Plan) {
+        self.sites(plan);
+        self.own_certificate(plan);
+        self.acme(plan);
+        let _ = self.keep("ticket-keys", ticket_keys(plan));
+    }
+
     /// `path`: the key that names what could not be opened.
     fn keep<T>(&mut self, path: &str, result: Result<T>) -> Option<T> {
         let error = match result {
@@ -88,7 +119,7 @@ impl Opened<'_> {
     }
 
     /// Makes no file, folder or socket. Folders that systemd makes when the server starts may be missing before.
-    fn written(&mut self, plan: &Plan, printer: &Printer) {
+    fn written(&mut self, plan: &Plan) {
         for Obstacle {
             key,
             error,
@@ -99,7 +130,7 @@ impl Opened<'_> {
             match setting {
                 Some(setting) => {
                     let place = self.place(key);
-                    printer.warn(&format!(
+                    self.warnings.push(format!(
                         "{place}{error}; systemd makes it for a unit with `{setting}`"
                     ));
                 }
@@ -116,7 +147,7 @@ impl Opened<'_> {
         place.unwrap_or_default()
     }
 
-    fn files(&mut self, files: &altway_config::Files, path: &str, printer: &Printer) {
+    fn files(&mut self, files: &altway_config::Files, path: &str) {
         let opened = Files::open(&files.root).map_err(Into::into);
         let Some(folder) = self.keep(&format!("{path}.files"), opened) else {
             return;
@@ -130,11 +161,11 @@ impl Opened<'_> {
         }
         for (index, warning) in error_pages::missing(files, &folder) {
             let place = self.place(&format!("{path}.error-pages.{index}"));
-            printer.warn(&format!("{place}{warning}"));
+            self.warnings.push(format!("{place}{warning}"));
         }
     }
 
-    fn proxy(&mut self, proxy: &Proxy, path: &str, printer: &Printer) {
+    fn proxy(&mut self, proxy: &Proxy, path: &str) {
         let faults = altway_site::check_proxy(proxy);
         let is_usable = faults.is_empty();
         for (key, error) in faults {
@@ -143,12 +174,12 @@ impl Opened<'_> {
         if let Some(certificate) = proxy.client_certificate.as_ref().filter(|_| is_usable) {
             let read = self.keep(&format!("{path}.client-certificate"), identity(certificate));
             for warning in read.iter().flat_map(|it| it.warnings(SystemTime::now())) {
-                printer.warn(&warning.to_string());
+                self.warnings.push(warning.to_string());
             }
         }
     }
 
-    fn sites(&mut self, plan: &Plan, printer: &Printer) {
+    fn sites(&mut self, plan: &Plan) {
         for (index, site) in plan.sites().iter().enumerate() {
             let path = format!("site.{index}");
             for (index, certificate) in site.certificates.iter().enumerate() {
@@ -158,7 +189,7 @@ impl Opened<'_> {
                 );
                 let warnings = read.map(|identity| identity.warnings(SystemTime::now()));
                 for warning in warnings.unwrap_or_default() {
-                    printer.warn(&warning.to_string());
+                    self.warnings.push(warning.to_string());
                 }
             }
             if let Some(clients) = &site.client_certificates {
@@ -172,7 +203,7 @@ impl Opened<'_> {
                 let path = format!("{path}.route.{index}");
                 match &route.action {
                     Action::Files(files) => {
-                        self.files(files, &path, printer);
+                        self.files(files, &path);
                         // Which encoders there are is a matter of the build, and not of the words.
                         let options = altway_site::files_options(site, route, files);
                         let checked = options.and_then(|it| it.check()).map_err(Into::into);
@@ -182,7 +213,7 @@ impl Opened<'_> {
                         let opened = altway_site::check_upload(upload).map_err(Into::into);
                         let _ = self.keep(&format!("{path}.upload.folder"), opened);
                     }
-                    Action::Proxy(proxy) => self.proxy(proxy, &path, printer),
+                    Action::Proxy(proxy) => self.proxy(proxy, &path),
                     _ => {}
                 }
             }

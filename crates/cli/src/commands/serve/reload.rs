@@ -8,6 +8,7 @@ use super::sandbox::Sandbox;
 use super::setup::{self, ticket_keys};
 use super::watch::{self, Stamps};
 use super::writable;
+use crate::commands::config::check;
 use crate::config_file;
 use crate::printer::Printer;
 use altway_acme::Manager;
@@ -191,26 +192,31 @@ impl Reloading {
     /// The new plan, which is in use, the files of its certificates, and what is new in it.
     fn prepared(&self, current: &Plan) -> Result<(Plan, Stamps, String)> {
         let explained = |plan: &Plan, error| closed_files::explained(error, &self.places(plan));
-        let plan = match &self.file {
-            Some(file) => {
-                let loaded = config_file::load(file);
-                let (plan, places) = loaded.map_err(|error| explained(current, error))?;
-                writable::check_new((current.config(), plan.config()), file, &places)?;
-                plan
-            }
-            None => current.clone(),
+        let Some(file) = &self.file else {
+            self.check_possible(current)?;
+            let replaced = self.replaced(current, current);
+            let (stamps, report) = replaced.map_err(|error| explained(current, error))?;
+            return Ok((current.clone(), stamps, report));
         };
-        let prepared = self.replaced(current, &plan);
-        let (stamps, report) = prepared.map_err(|error| explained(&plan, error))?;
+        let loaded = config_file::load(file);
+        let (plan, places) = loaded.map_err(|error| explained(current, error))?;
+        writable::check_new((current.config(), plan.config()), file, &places)?;
+        self.check_possible(&plan)?;
+        let replaced = self.replaced(current, &plan);
+        let (stamps, report) = replaced
+            .map_err(|error| explained(&plan, check::with_places(error, &plan, &places, file)))?;
         Ok((plan, stamps, report))
+    }
+
+    /// Checks whether the process can go by a plan without a new one.
+    fn check_possible(&self, plan: &Plan) -> Result<()> {
+        acme::check_change(self.acme.as_ref(), plan)?;
+        let hindrance = self.sandbox.outside(&Places::of(plan, None, None));
+        hindrance.map_or(Ok(()), |it| Err(anyhow::anyhow!(it)))
     }
 
     /// Has the server go by a plan; the files of its certificates, and what is new in it.
     fn replaced(&self, current: &Plan, plan: &Plan) -> Result<(Stamps, String)> {
-        acme::check_change(self.acme.as_ref(), plan)?;
-        if let Some(hindrance) = self.sandbox.outside(&Places::of(plan, None, None)) {
-            anyhow::bail!(hindrance);
-        }
         let acme = self.acme.as_ref();
         let acme = acme.map(|acme| Ok::<_, anyhow::Error>((acme, acme.prepare(plan)?)));
         let acme = acme.transpose()?;
