@@ -13,7 +13,7 @@ mod memory;
 mod notify;
 mod passed;
 mod places;
-mod privileges;
+pub(super) mod privileges;
 mod reload;
 mod sandbox;
 pub(super) mod setup;

@@ -387,3 +387,13 @@ fn a_key_or_certificate_that_is_a_pipe_without_a_writer_keeps_nobody_waiting() {
         }
     }
 }
+
+#[test]
+fn a_user_that_there_is_not_is_found_before_the_start() {
+    let dir = dir();
+    let user = "user = \"altway-that-is-not-there\"\n";
+    dir.file("altway.toml", format!("{user}{ONE_FOLDER}"));
+    let said = refusal(&mut dir.altway(["config", "check", "altway.toml"]));
+    let expected = "error: altway.toml:1:8: there is no user `altway-that-is-not-there`\n  hint: make one: useradd";
+    assert!(said.starts_with(expected), "{said}");
+}

@@ -5,6 +5,7 @@ use crate::commands::serve::acme;
 use crate::commands::serve::certificate::{client_auth, identity};
 use crate::commands::serve::error_pages;
 use crate::commands::serve::limits::{Spelling, bounds, of_upstreams};
+use crate::commands::serve::privileges::Account;
 use crate::commands::serve::setup::ticket_keys;
 use crate::commands::serve::writable::{Obstacle, obstacles};
 use crate::config_file::{extent, fault, load, refused};
@@ -23,6 +24,7 @@ pub(super) fn run(file: &Path, only_syntax: bool, printer: &Printer) -> Result<(
     if !only_syntax {
         let mut opened = Opened::new(&places);
         opened.limits(&plan, printer);
+        let _ = opened.keep("user", Account::named(plan.config()));
         opened.read(&plan);
         opened.written(&plan);
         for warning in &opened.warnings {

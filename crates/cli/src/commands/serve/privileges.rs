@@ -28,7 +28,7 @@ const LEVELS: u32 = 4;
 
 /// The account that a server goes on as.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Account {
+pub(crate) struct Account {
     /// The name, as it was given.
     name: String,
     uid: Uid,
@@ -43,16 +43,9 @@ impl Account {
     /// # Errors
     /// There is no such user or group, or the process may not become it.
     pub(super) fn of(config: &Config) -> Result<Option<Self>> {
-        let Some(name) = &config.user else {
+        let Some(account) = Self::named(config)? else {
             return Ok(None);
         };
-        let account = Self::find(name, config.group.as_deref())?;
-        if account.uid.is_root() {
-            return Err(usage_error(
-                format!("`user` is `{name}`, which keeps every privilege"),
-                "name a user of the server's own, or leave `user` out",
-            ));
-        }
         if geteuid() == account.uid && getegid() == account.gid {
             // A service manager has started it as that user.
             return Ok(None);
@@ -65,9 +58,28 @@ impl Account {
             );
             return Err(usage_error(
                 format!(
-                    "cannot go on as the user `{name}`: the process was started by {own}, and not by root"
+                    "cannot go on as the user `{}`: the process was started by {own}, and not by root",
+                    account.name
                 ),
                 "start it as root, or leave `user` out and have it started as the user that it is to be",
+            ));
+        }
+        Ok(Some(account))
+    }
+
+    /// The account that a configuration names, whether the process may become it or not.
+    ///
+    /// # Errors
+    /// There is no such user or group, or it is root.
+    pub(crate) fn named(config: &Config) -> Result<Option<Self>> {
+        let Some(name) = &config.user else {
+            return Ok(None);
+        };
+        let account = Self::find(name, config.group.as_deref())?;
+        if account.uid.is_root() {
+            return Err(usage_error(
+                format!("`user` is `{name}`, which keeps every privilege"),
+                "name a user of the server's own, or leave `user` out",
             ));
         }
         Ok(Some(account))
