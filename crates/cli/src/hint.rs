@@ -57,10 +57,20 @@ pub(crate) fn of(error: &anyhow::Error) -> Option<String> {
 
 /// The hint that does not speak of options, if there is one: for what a configuration names.
 pub(crate) fn of_configuration(error: &anyhow::Error) -> Option<String> {
-    if let Some(usage_error) = error.downcast_ref::<UsageError>() {
-        return Some(usage_error.mend.clone());
+    match error.downcast_ref::<UsageError>() {
+        Some(usage_error) => Some(usage_error.mend.clone()),
+        None => of_named(error),
     }
-    if let Some(SiteError::Upload(error)) = error.downcast_ref() {
+}
+
+/// The hint on a folder, a certificate or a key that a configuration names and that can't be used; `None`: it is another
+/// error.
+pub(crate) fn of_named(error: &anyhow::Error) -> Option<String> {
+    let upload = match error.downcast_ref() {
+        Some(SiteError::Upload(error)) => Some(error),
+        _ => error.downcast_ref(),
+    };
+    if let Some(error) = upload {
         return Some(of_uploads(error).into());
     }
     let hint = match error.downcast_ref::<ServeError>()? {

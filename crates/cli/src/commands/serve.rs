@@ -20,7 +20,8 @@ pub(super) mod setup;
 mod watch;
 pub(super) mod writable;
 
-use crate::hint::usage_error;
+use crate::commands::config::check;
+use crate::hint::{self, usage_error};
 use crate::printer::Printer;
 use crate::{Answer, config_file, signals, stderr};
 use altway_admin::Admin;
@@ -146,7 +147,7 @@ struct Listening<'a> {
 }
 
 pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
-    let (plan, spelling) = plan(arguments, printer)?;
+    let (plan, spelling, places) = plan(arguments, printer)?;
     let how = Run {
         file: arguments.config.clone(),
         admin: arguments.admin.as_ref(),
@@ -154,7 +155,14 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         statistics: Arc::default(),
         to: None,
     };
-    run_plan(&plan, spelling, &how, printer)?;
+    let served = run_plan(&plan, spelling, &how, printer);
+    served.map_err(|error| match (&arguments.config, places) {
+        // Of files and folders that the configuration names, all are told that can't be used.
+        (Some(file), Some(places)) if hint::of_named(&error).is_some() => {
+            check::with_places(error, &plan, &places, file)
+        }
+        _ => error,
+    })?;
     Ok(Answer::Done)
 }
 
@@ -267,12 +275,15 @@ fn queue_stderr(printer: &Printer) {
     }
 }
 
-/// The configuration of the file, or that of the options.
-fn plan(arguments: &Arguments, printer: &Printer) -> Result<(Plan, Spelling)> {
+/// The configuration of the file, with the places of its keys, or that of the options.
+fn plan(
+    arguments: &Arguments,
+    printer: &Printer,
+) -> Result<(Plan, Spelling, Option<altway_config::Places>)> {
     let Some(file) = &arguments.config else {
         let config = arguments.flags.config(printer)?;
         let plan = Plan::check(config).map_err(config_file::of_options)?;
-        return Ok((plan, Spelling::Options));
+        return Ok((plan, Spelling::Options, None));
     };
     if let Some(other) = arguments.typed.first() {
         let name = match other.as_str() {
@@ -287,8 +298,8 @@ fn plan(arguments: &Arguments, printer: &Printer) -> Result<(Plan, Spelling)> {
             "write it in the file: `altway config show -- OPTIONS` prints what options stand for",
         ));
     }
-    let (plan, _) = config_file::load(file)?;
-    Ok((plan, Spelling::Keys))
+    let (plan, places) = config_file::load(file)?;
+    Ok((plan, Spelling::Keys, Some(places)))
 }
 
 /// The option's address, or the configuration's.

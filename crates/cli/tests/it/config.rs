@@ -187,6 +187,12 @@ fn what_a_configuration_names_is_opened_unless_told_not_to() {
     ] {
         assert!(said.contains(&format!("\n  hint: {hint}")), "{said}");
     }
+    // A start says the same, but for the limits, which come later.
+    let mut serve = dir.altway(["serve", "--config", "altway.toml"]);
+    let said = refusal(serve.env_remove("CREDENTIALS_DIRECTORY"));
+    let all =
+        "error: 5 faults in `altway.toml`\n\naltway.toml:6:16: `own.pem` holds no certificate\n";
+    assert!(said.starts_with(all), "{said}");
     let mut syntax = dir.altway(["config", "check", "--syntax", "altway.toml"]);
     let output = syntax.stdin(Stdio::null()).output().unwrap();
     assert_eq!(

@@ -14,7 +14,6 @@ use crate::printer::Printer;
 use altway_config::{Action, Fault, Issuer, Places, Plan, Proxy, Site, UrlPath};
 use altway_serve::{Files, certs};
 use anyhow::{Error, Result};
-use std::io;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::SystemTime;
@@ -39,13 +38,8 @@ pub(super) fn run(file: &Path, only_syntax: bool, printer: &Printer) -> Result<(
 }
 
 /// The error of a plan that can't be used: all that is wrong with what it names and a reload reads, each with its place in
-/// the file. `error` itself, where that is nothing, or where a right is lacking, of which it says more.
+/// the file. `error` itself, where that is nothing.
 pub(crate) fn with_places(error: Error, plan: &Plan, places: &Places, file: &Path) -> Error {
-    let is_denied = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
-    let causes = error.chain().filter_map(|it| it.downcast_ref());
-    if causes.into_iter().any(is_denied) {
-        return error;
-    }
     let mut opened = Opened::new(places);
     opened.read(plan);
     match places.none_of(opened.faults) {

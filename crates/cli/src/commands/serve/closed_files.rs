@@ -16,9 +16,7 @@ const MOST_NAMED: usize = 8;
 /// Puts before the error of files that can't be read which of the files of a plan are closed to the process's user, if any
 /// is, and how to open them: an error alone is of the first.
 pub(super) fn explained(error: Error, places: &Places) -> Error {
-    let is_denied = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
-    let causes = error.chain().filter_map(|it| it.downcast_ref());
-    if !causes.into_iter().any(is_denied) {
+    if !is_denied(&error) {
         return error;
     }
     let files = places.used_again().into_iter();
@@ -29,6 +27,13 @@ pub(super) fn explained(error: Error, places: &Places) -> Error {
         true => error,
         false => error.context(what_is_closed(&closed, &own_name())),
     }
+}
+
+/// Checks whether an error is for lack of a right.
+pub(super) fn is_denied(error: &Error) -> bool {
+    let causes = error.chain();
+    let mut causes = causes.filter_map(|it| it.downcast_ref::<io::Error>());
+    causes.any(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
 fn what_is_closed(files: &[&Path], user: &str) -> String {

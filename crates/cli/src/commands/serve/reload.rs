@@ -2,7 +2,7 @@
 
 use super::acme::{self, Ordering};
 use super::certificate::{Origin, Reading, certificates};
-use super::closed_files;
+use super::closed_files::{self, is_denied};
 use super::places::Places;
 use super::sandbox::Sandbox;
 use super::setup::{self, ticket_keys};
@@ -203,8 +203,10 @@ impl Reloading {
         writable::check_new((current.config(), plan.config()), file, &places)?;
         self.check_possible(&plan)?;
         let replaced = self.replaced(current, &plan);
-        let (stamps, report) = replaced
-            .map_err(|error| explained(&plan, check::with_places(error, &plan, &places, file)))?;
+        let (stamps, report) = replaced.map_err(|error| match is_denied(&error) {
+            true => explained(&plan, error),
+            false => check::with_places(error, &plan, &places, file),
+        })?;
         Ok((plan, stamps, report))
     }
 
