@@ -171,6 +171,22 @@ fn root_is_given_up_once_the_ports_are_bound_and_the_keys_read() {
 }
 
 #[test]
+fn a_refused_reload_names_the_own_authority_that_is_closed_to_the_user() {
+    if !geteuid().is_root() {
+        return skipped("only root can become another user");
+    }
+    let dir = Dir::new();
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+    dir.file("site/a", "a");
+    let user = format!("user = \"{NOBODY}\"\ngroup = \"{NOBODY}\"");
+    dir.file("altway.toml", config(&user, ANY_PORT, "site"));
+    let server = serve(&dir);
+    let who = "as whom this process runs, may not read `";
+    reload_is_refused(&dir, &[who, "data/altway/certs`: let a group"]);
+    assert_eq!(server.terminate(), Some(0));
+}
+
+#[test]
 fn root_reads_nothing_in_the_state_folder_that_a_link_of_another_leads_to() {
     if !geteuid().is_root() {
         return skipped("only root can become another user");

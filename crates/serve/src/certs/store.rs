@@ -113,8 +113,15 @@ impl Store {
     /// # Errors
     /// As [`Store::open`]; the user has no home.
     pub fn open_default() -> Result<Self, Error> {
-        let data = data_dir(|name| std::env::var_os(name)).ok_or(Error::NoDataDirectory)?;
-        Self::open(data.join("altway/certs"))
+        Self::open(Self::default_dir().ok_or(Error::NoDataDirectory)?)
+    }
+
+    /// Returns the folder that [`open_default`](Self::open_default) opens, whether it is there or not; `None`: this user has
+    /// none.
+    #[must_use]
+    pub fn default_dir() -> Option<PathBuf> {
+        let data = data_dir(|name| std::env::var_os(name))?;
+        Some(data.join("altway/certs"))
     }
 
     /// Returns the folder's path.

@@ -133,21 +133,23 @@ impl Places {
     /// The folder of altway's own authority, where a site has no certificate of its own. None where a served folder is
     /// missing: then nothing will be served, and nothing is to be made for it.
     pub(super) fn own_authority(&self, plan: &Plan) -> Option<Store> {
+        // What can't be had is said when the certificate is made.
+        self.needs_authority(plan).then(Store::open_default)?.ok()
+    }
+
+    fn needs_authority(&self, plan: &Plan) -> bool {
         let has_acme = plan.config().acme.is_some();
         let is_own = |site: &altway_config::Site| site.issuer(has_acme) == Some(Issuer::Own);
         let needs = plan.sites().iter().any(is_own);
         let is_clear = plan.config().listen.is_clear_text();
         let is_missing = |(path, usage): (&Path, Use)| usage == Use::Folder && !path.is_dir();
-        // What can't be had is said when the certificate is made.
-        (needs && !is_clear && !self.of_sites().any(is_missing))
-            .then(Store::open_default)?
-            .ok()
+        needs && !is_clear && !self.of_sites().any(is_missing)
     }
 
     /// Notes the folder of altway's own authority, if the plan needs it.
     pub(super) fn with_authority(mut self, plan: &Plan) -> Self {
-        let authority = self.own_authority(plan);
-        self.of_authority = authority.map(|store| store.dir().to_owned());
+        let needs = self.needs_authority(plan);
+        self.of_authority = needs.then(Store::default_dir).flatten();
         self
     }
 

@@ -94,7 +94,7 @@ impl Reloading {
 
     /// The files that a plan names, with that of the configuration.
     fn places(&self, plan: &Plan) -> Places {
-        Places::of(plan, self.file.as_deref(), None)
+        Places::of(plan, self.file.as_deref(), None).with_authority(plan)
     }
 
     /// Reads everything again and has the server go by it. What can't be used, or read as the user that the process is by
