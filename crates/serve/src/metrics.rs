@@ -202,9 +202,9 @@ impl Monitor {
             return Vec::new();
         };
         let snapshot = self.service.current.get();
-        let host = snapshot.hosts.find(host.map(str::as_bytes));
+        let host = snapshot.hosts.find(host.unwrap_or_default().as_bytes());
         let moment = DecisionRequest::new(now, Transport::Tcp);
-        selection.explain(address, class, host, &moment)
+        selection.explain(address, class, host.index, &moment)
     }
 
     /// Returns what has been learnt of each class of clients; empty where there is no HTTP/3 to offer.

@@ -18,6 +18,7 @@ pub(crate) mod exchanges;
 pub(crate) mod fields;
 pub(crate) mod handler;
 pub(crate) mod identify;
+mod known_host;
 pub(crate) mod listener_policy;
 pub(crate) mod log;
 mod now;

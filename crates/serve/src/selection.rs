@@ -21,7 +21,7 @@ use altway_select::{
     UnixTime,
 };
 use altway_units::Ratio;
-pub(crate) use hosts::{HostIndex, HostNames};
+pub(crate) use hosts::{HostIndex, HostNames, NamedHost};
 use hosts::{HostPolicyEntry, Hosts};
 pub use log::SelectionLog;
 use state::StateFolder;

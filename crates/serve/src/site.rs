@@ -23,28 +23,32 @@ pub(crate) enum Kind {
     Dispatched(Arc<dyn Dispatch>, Vec<Site>),
 }
 
-/// The choice among several sites by what a request is for. It is asked for each request on the thread of its
-/// connection, so it should not block.
+/// The choice among several sites by what a request is for: first by its host, then by its path. It is asked on the
+/// threads of connections, so it should not block.
 pub trait Dispatch: fmt::Debug + Send + Sync {
+    /// Returns a number for the host that a request names, to be given to [`dispatch`](Self::dispatch); `None` if it is
+    /// none of the sites': a listener of clear text redirects its clients nowhere
+    /// ([`ListenerKind::Redirect`](crate::ListenerKind::Redirect)). Default: 0 for every host.
+    ///
+    /// `authority` is the host, perhaps with a port; empty where the request names none (HTTP/1.0). It is not asked
+    /// again while the requests of a connection name the same, until the site is replaced.
+    fn host(&self, authority: &[u8]) -> Option<usize> {
+        let _ = authority;
+        Some(0)
+    }
+
     /// Returns the place, among the sites given to [`Site::dispatched`], of the one that answers; `None` where
     /// none does, for which the client gets a 404.
     ///
-    /// `authority` is the host that the request names, perhaps with a port; empty where it names none (HTTP/1.0).
-    /// `path` is decoded once, begins with a slash, and has no empty names, no `.` and no `..`: two spellings of one
-    /// file are one path. An ambiguous path is refused before (400).
-    fn dispatch(&self, authority: &[u8], path: &[u8]) -> Option<usize>;
-
-    /// Returns true if a site has that host: a listener of clear text redirects clients of no other host to `https`
-    /// ([`ListenerKind::Redirect`](crate::ListenerKind::Redirect)). Default: every host is one.
-    fn knows(&self, authority: &[u8]) -> bool {
-        let _ = authority;
-        true
-    }
+    /// `host` is the number of the request's host; `None` for a host that has none. `path` is decoded once, begins with a
+    /// slash, and has no empty names, no `.` and no `..`: two spellings of one file are one path. An ambiguous path is
+    /// refused before (400).
+    fn dispatch(&self, host: Option<usize>, path: &[u8]) -> Option<usize>;
 
     /// Returns true if a site has a route for that path, so that [`dispatch`](Self::dispatch) leads to a site's
     /// route. Default: true if it leads to any site.
-    fn has_route(&self, authority: &[u8], path: &[u8]) -> bool {
-        self.dispatch(authority, path).is_some()
+    fn has_route(&self, host: Option<usize>, path: &[u8]) -> bool {
+        self.dispatch(host, path).is_some()
     }
 }
 

@@ -105,15 +105,18 @@ impl Router {
         self.ambiguous = ambiguous;
     }
 
-    fn site(&self, authority: &[u8]) -> Option<&Routes> {
-        let place = self.places.find(authority).copied().or(self.default)?;
-        self.sites.get(place)
+    fn site(&self, host: Option<usize>) -> Option<&Routes> {
+        self.sites.get(host?)
     }
 }
 
 impl Dispatch for Router {
-    fn dispatch(&self, authority: &[u8], path: &[u8]) -> Option<usize> {
-        let Some(site) = self.site(authority) else {
+    fn host(&self, authority: &[u8]) -> Option<usize> {
+        self.places.find(authority).copied().or(self.default)
+    }
+
+    fn dispatch(&self, host: Option<usize>, path: &[u8]) -> Option<usize> {
+        let Some(site) = self.site(host) else {
             return Some(self.nobody);
         };
         Some(match site.find(path) {
@@ -123,12 +126,8 @@ impl Dispatch for Router {
         })
     }
 
-    fn knows(&self, authority: &[u8]) -> bool {
-        self.site(authority).is_some()
-    }
-
-    fn has_route(&self, authority: &[u8], path: &[u8]) -> bool {
-        let site = self.site(authority);
+    fn has_route(&self, host: Option<usize>, path: &[u8]) -> bool {
+        let site = self.site(host);
         site.is_some_and(|site| site.find(path).is_some())
     }
 }
@@ -172,10 +171,14 @@ mod tests {
         router
     }
 
+    fn dispatch(router: &Router, authority: &str, path: &[u8]) -> Option<usize> {
+        router.dispatch(router.host(authority.as_bytes()), path)
+    }
+
     #[test]
     fn the_first_pattern_that_matches_has_the_request() {
         let router = router(false);
-        let target = |path: &[u8]| router.dispatch(b"a.example", path);
+        let target = |path: &[u8]| dispatch(&router, "a.example", path);
         for (path, expected) in [
             (&b"/api/x.png"[..], 1),
             (b"/api", 3),
@@ -196,7 +199,7 @@ mod tests {
         router.add(&site(&["part.example"], false), routes(&[("/app/*", 1)]), 0);
         router.add(&site(&["all.example"], false), routes(&[("/*", 1)]), 0);
         router.set_ambiguous(AMBIGUOUS);
-        let target = |host: &str, path: &str| router.dispatch(host.as_bytes(), path.as_bytes());
+        let target = |host: &str, path: &str| dispatch(&router, host, path.as_bytes());
         for (path, expected) in [
             ("/app/a;b=c/d;e", 1),
             ("/app;v=1/a", AMBIGUOUS),
@@ -225,7 +228,7 @@ mod tests {
     #[test]
     fn hosts_are_compared_as_names_are() {
         let router = router(false);
-        let target = |authority: &str| router.dispatch(authority.as_bytes(), b"/").unwrap();
+        let target = |authority: &str| dispatch(&router, authority, b"/").unwrap();
         for (authority, expected) in [
             ("a.example", 3),
             ("A.Example.:8443", 3),
@@ -243,8 +246,8 @@ mod tests {
 
     #[test]
     fn the_default_site_has_what_no_site_has() {
-        assert_eq!(router(true).dispatch(b"c.example", b"/"), Some(10));
-        assert_eq!(router(true).dispatch(b"", b"/"), Some(10));
-        assert_eq!(router(true).dispatch(b"a.example", b"/"), Some(3));
+        assert_eq!(dispatch(&router(true), "c.example", b"/"), Some(10));
+        assert_eq!(dispatch(&router(true), "", b"/"), Some(10));
+        assert_eq!(dispatch(&router(true), "a.example", b"/"), Some(3));
     }
 }

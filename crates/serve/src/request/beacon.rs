@@ -5,7 +5,7 @@
 //! is read strictly ([`BeaconReport`]), kept as numbers and shown; nothing is decided by it.
 
 use super::body::Body;
-use super::requests::{Now, Requests};
+use super::requests::{Now, Requests, selection};
 use super::service::Service;
 use crate::files;
 use crate::selection::HostIndex;
@@ -70,19 +70,13 @@ pub(crate) struct Reporter {
 
 impl<I> Requests<I> {
     /// The share of page views that report, where the site of a request has the beacon.
-    fn beacon_share(&self, head: &impl RequestHead) -> Option<Ratio> {
-        self.responder.service.selection()?;
-        let share = self
-            .responder
-            .snapshot
-            .borrow()
-            .hosts
-            .beacon(head.authority());
-        share.filter(|_| self.listener_policy.http3.is_some())
+    fn beacon_share(&mut self, head: &impl RequestHead) -> Option<Ratio> {
+        selection(&self.responder, self.listener_policy)?;
+        self.host_facts(head).named.beacon
     }
 
     /// The beacon's answer to a request that it can answer without the request's content: all but reports.
-    pub(super) fn beacon_response(&self, head: &impl RequestHead) -> Option<Response<Body>> {
+    pub(super) fn beacon_response(&mut self, head: &impl RequestHead) -> Option<Response<Body>> {
         let asked = BeaconRequest::of(head.target()?)?;
         let share = self.beacon_share(head)?;
         let (allowed, is_allowed) = match asked {
@@ -107,7 +101,7 @@ impl<I> Requests<I> {
     }
 
     /// Returns true if a request that no [`beacon_response`](Self::beacon_response) has answered is a report.
-    pub(super) fn is_report(&self, head: &impl RequestHead) -> bool {
+    pub(super) fn is_report(&mut self, head: &impl RequestHead) -> bool {
         head.method() == b"POST"
             && head.target().and_then(BeaconRequest::of) == Some(BeaconRequest::Report)
             && self.beacon_share(head).is_some()

@@ -61,13 +61,19 @@ impl Content {
         })
     }
 
-    /// The target that answers a request for that authority and path.
+    /// The number of an authority's host, by which a target is found; `None`: it is none of the server's.
+    pub(crate) fn host(&self, authority: &[u8]) -> Option<usize> {
+        let dispatch = self.dispatch.as_ref();
+        dispatch.map_or(Some(0), |dispatch| dispatch.host(authority))
+    }
+
+    /// The target that answers a request for that host and path.
     ///
     /// # Errors
     /// The status that refuses it: the path could mean two things, or nobody answers it.
     pub(crate) fn target(
         &self,
-        authority: Option<&[u8]>,
+        host: Option<usize>,
         path: TargetPath<'_>,
     ) -> Result<&Target, StatusCode> {
         let Some(dispatch) = &self.dispatch else {
@@ -75,24 +81,18 @@ impl Content {
         };
         let path = path.routing();
         let path = path.map_err(|BadPath| StatusCode::BAD_REQUEST)?;
-        let index = dispatch.dispatch(authority.unwrap_or_default(), &path);
+        let index = dispatch.dispatch(host, &path);
         let target = index.and_then(|index| self.targets.get(index));
         target.ok_or(StatusCode::NOT_FOUND)
     }
 
-    /// Returns true if a site has that host.
-    pub(crate) fn knows(&self, authority: &[u8]) -> bool {
-        let dispatch = self.dispatch.as_ref();
-        dispatch.is_none_or(|dispatch| dispatch.knows(authority))
-    }
-
     /// Returns true if a site has a route for that target (path and query).
-    pub(crate) fn has_route(&self, authority: &[u8], target: &[u8]) -> bool {
+    pub(crate) fn has_route(&self, host: Option<usize>, target: &[u8]) -> bool {
         let Some(dispatch) = &self.dispatch else {
             return true;
         };
         let path = TargetPath::of(target).routing();
-        path.is_ok_and(|path| dispatch.has_route(authority, &path))
+        path.is_ok_and(|path| dispatch.has_route(host, &path))
     }
 }
 

@@ -241,8 +241,9 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
         }
     }
 
-    /// Gives the table back, whatever its room, if nothing is sent.
+    /// Gives the table back, whatever its room, if nothing is sent, and what is known of the latest request's host.
     pub(crate) fn rest(&mut self) {
+        self.requests.known_host = None;
         if self.sending.is_empty() {
             self.sending = FxHashMap::default();
         }

@@ -1,7 +1,6 @@
 //! The identity of a client by its certificate: found out for each request, before anything answers it.
 
 use crate::client_auth::ClientCertificate;
-use crate::request::check::RequestHead;
 use crate::request::requests::{Now, Requests};
 use http::StatusCode;
 use rustls::pki_types::UnixTime;
@@ -17,20 +16,17 @@ pub(crate) struct Identified {
 }
 
 impl<I> Requests<I> {
-    /// Finds the certificate that counts for a request: one that the roots of its site have signed. A site that asks for
-    /// none is told of none.
+    /// Finds the certificate that counts for a request: one that the roots of its site have signed. `asked` is the index
+    /// of the site's demand; a site that has none is told of no certificate.
     ///
     /// # Errors
     /// 421 (Misdirected Request, RFC 9110 section 15.5.20): its site asks for certificates, and the client has connected
     /// by a name of which it was asked for another one or none, or without TLS. 403: the site does not go without, and
     /// the client has none that is good for it.
-    pub(super) fn identify(&mut self, head: &impl RequestHead, now: Now) -> Result<(), StatusCode> {
+    pub(super) fn identify(&mut self, asked: Option<usize>, now: Now) -> Result<(), StatusCode> {
         self.certificate = None;
         let snapshot = self.responder.snapshot.borrow();
-        let Some(names) = &snapshot.asked_names else {
-            return Ok(());
-        };
-        let Some(asked) = names.of_authority(head.authority()) else {
+        let Some((asked, names)) = asked.zip(snapshot.asked_names.as_ref()) else {
             return Ok(());
         };
         let presented = self.presented.as_deref();

@@ -3,12 +3,10 @@
 
 use super::check::RequestHead;
 use super::fields::Offered;
+use super::known_host::MAX_AUTHORITY;
 use super::requests::{Now, Requests, selection};
 use crate::selection::counters::Counters;
 use altway_select::{AltSvc, Decision};
-
-/// Bytes of the longest authority that an offer may be told later for: a name of 253 (RFC 1035 section 2.3.4) and a port.
-const MAX_AUTHORITY: usize = 259;
 
 impl<I> Requests<I> {
     /// The decision for a response of that size, if it is known; `None` where there is nothing to offer.

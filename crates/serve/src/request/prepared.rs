@@ -59,8 +59,8 @@ impl<I> Requests<I> {
         })
     }
 
-    /// The file of a request that has passed the check, if it wants one.
-    pub(super) fn find<H>(&mut self, head: &H, now: Now) -> Option<Prepared>
+    /// The file of a request that has passed the check, if it wants one. `host`: the number of its host for what answers.
+    pub(super) fn find<H>(&mut self, head: &H, host: Option<usize>, now: Now) -> Option<Prepared>
     where
         H: RequestHead<Id = I>,
     {
@@ -69,7 +69,7 @@ impl<I> Requests<I> {
         }
         let snapshot = self.responder.snapshot.borrow();
         let path = TargetPath::of(head.target()?);
-        let target = snapshot.content.target(head.authority(), path);
+        let target = snapshot.content.target(host, path);
         let Ok(Target::Files(files)) = target else {
             return None;
         };

@@ -16,22 +16,21 @@ const HTTPS: u16 = 443;
 ///
 /// GET and HEAD are answered 301 (Moved Permanently), as clients of every age follow it; other methods 308, which
 /// keeps method and content (RFC 9110 section 15.4.9). A host that no site has is answered 421: nobody is led to
-/// a place that this server does not know.
+/// a place that this server does not know. `dispatched`: the [host](Content::host) of the request.
 pub(super) fn response(
     head: &impl RequestHead,
     content: &Content,
+    dispatched: Option<usize>,
     port: u16,
 ) -> Option<Response<Body>> {
     let authority = head.authority().unwrap_or_default();
     let target = head.target().filter(|target| target.starts_with(b"/"));
     let target = target.unwrap_or(b"/");
-    if target.starts_with(challenges::PATH) && content.has_route(authority, target) {
+    if target.starts_with(challenges::PATH) && content.has_route(dispatched, target) {
         return None;
     }
-    let place = content
-        .knows(authority)
-        .then(|| location(authority, target, port));
-    let Some(Some(place)) = place else {
+    let place = dispatched.and_then(|_| location(authority, target, port));
+    let Some(place) = place else {
         return Some(files::page(StatusCode::MISDIRECTED_REQUEST));
     };
     let status = match head.method() {
@@ -67,7 +66,7 @@ mod tests {
         let content = Content::open(&Site::nothing()).unwrap();
         let request = Request::builder().method(method).uri(uri);
         let request = request.header("host", host).body(()).unwrap();
-        let response = response(&request, &content, port).unwrap();
+        let response = response(&request, &content, content.host(host.as_bytes()), port).unwrap();
         let location = response.headers().get("location");
         let location = location.map(|value| value.to_str().unwrap().to_owned());
         (response.status().as_u16(), location)
@@ -121,6 +120,6 @@ mod tests {
         let content = Content::open(&Site::nothing()).unwrap();
         let request = Request::get("/.well-known/acme-challenge/token");
         let request = request.header("host", "a.example").body(()).unwrap();
-        assert!(response(&request, &content, 443).is_none());
+        assert!(response(&request, &content, Some(0), 443).is_none());
     }
 }

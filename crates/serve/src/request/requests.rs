@@ -16,6 +16,7 @@ use crate::request::content_limit::{self, Overrun};
 use crate::request::fields::CommonFields;
 use crate::request::handler::Peer;
 use crate::request::identify::Identified;
+use crate::request::known_host::{HostFacts, KnownHost};
 use crate::request::listener_policy::ListenerPolicy;
 use crate::request::log::{LoggedHead, Protocol};
 pub(crate) use crate::request::now::Now;
@@ -66,6 +67,8 @@ pub(crate) struct Requests<I> {
     pub(super) protocol: Protocol,
     pub(super) observer: ConnectionObserver,
     pub(super) latest: Option<LastPrepared<I>>,
+    /// In a box, which a connection that idles gives back.
+    pub(super) known_host: Option<Box<KnownHost>>,
     has_responded: bool,
     /// Authority of the latest request of a client that may be told of HTTP/3 when the connection idles.
     pub(super) authority: Option<Box<[u8]>>,
@@ -192,6 +195,7 @@ impl<I> Requests<I> {
             protocol,
             observer: ConnectionObserver::new(peer.ip(), protocol, connection.began),
             latest: None,
+            known_host: None,
             has_responded: false,
             authority: None,
             presented: connection.presented,
@@ -254,21 +258,24 @@ impl<I> Requests<I> {
             self.observer.set_host(host.unwrap_or_default());
             return AnswerSource::Prepared(prepared);
         }
-        self.set_host(head);
+        let facts = self.host_facts(head);
+        if selection(&self.responder, self.listener_policy).is_some() {
+            self.observer.set_host(facts.named.index);
+        }
         if let Err(status) = check(head) {
             return AnswerSource::Refused(self.refuse(head, status, now));
         }
-        if let Some(response) = self.answered_by_listener(head) {
+        if let Some(response) = self.answered_by_listener(head, facts) {
             return AnswerSource::Refused(self.complete_for(head, response, now));
         }
-        if let Err(status) = self.identify(head, now) {
+        if let Err(status) = self.identify(facts.asked, now) {
             return AnswerSource::Refused(self.refuse(head, status, now));
         }
         self.note_authority(head);
         if let Some(response) = self.beacon_response(head) {
             return AnswerSource::Refused(self.complete_for(head, response, now));
         }
-        match whole.then(|| self.find(head, now)).flatten() {
+        match whole.then(|| self.find(head, facts.dispatched, now)).flatten() {
             Some(prepared) => AnswerSource::Prepared(prepared),
             None => AnswerSource::Service,
         }
@@ -423,14 +430,6 @@ impl<I> Requests<I> {
         }
     }
 
-    fn set_host(&mut self, head: &impl RequestHead) {
-        if selection(&self.responder, self.listener_policy).is_some() {
-            let snapshot = self.responder.snapshot.borrow();
-            let host = snapshot.hosts.find(head.authority());
-            self.observer.set_host(host);
-        }
-    }
-
     /// Counts an incident that the client has brought about.
     pub(crate) fn record(&self, incident: Incident) {
         let incidents = &self.responder.service.incidents;
@@ -439,7 +438,11 @@ impl<I> Requests<I> {
 
     /// The answer of the listener itself: to a challenge of a certificate authority, or one that leads to `https`
     /// where the listener is for that.
-    fn answered_by_listener(&self, head: &impl RequestHead) -> Option<Response<Body>> {
+    fn answered_by_listener(
+        &self,
+        head: &impl RequestHead,
+        facts: HostFacts,
+    ) -> Option<Response<Body>> {
         let challenges = self.responder.service.challenges.as_ref();
         let challenges = challenges.filter(|_| !self.listener_policy.is_secure);
         let answer = challenges.and_then(|challenges| challenges.response(head));
@@ -447,7 +450,8 @@ impl<I> Requests<I> {
             return answer;
         }
         let port = self.listener_policy.redirect?;
-        redirect::response(head, &self.responder.snapshot.borrow().content, port)
+        let content = &self.responder.snapshot.borrow().content;
+        redirect::response(head, content, facts.dispatched, port)
     }
 
     /// Refuses a request that was understood and breaks a rule.

@@ -107,7 +107,8 @@ impl Content {
         mut request: Request<RequestBody>,
     ) -> ServiceResponse {
         let path = TargetPath::of(request.target().unwrap_or_default());
-        let target = self.target(request.authority(), path);
+        let host = self.host(request.authority().unwrap_or_default());
+        let target = self.target(host, path);
         let handler = match target {
             Ok(Target::Files(files)) => {
                 return match files.respond(&request, SystemTime::now()) {

@@ -71,18 +71,17 @@ struct AssignedHosts {
 /// The names in use, with their hosts. `*.example.org` is one host.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HostNames {
-    names: Arc<HostTable<InUse>>,
+    names: Arc<HostTable<NamedHost>>,
     /// The beacon of all other names.
     others: Option<Ratio>,
-    /// Some name has a beacon.
-    has_beacon: bool,
 }
 
-/// A name in use.
-#[derive(Debug, Clone, Copy, Default)]
-struct InUse {
-    host: HostIndex,
-    beacon: Option<Ratio>,
+/// The host of a name in use.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NamedHost {
+    pub(crate) index: HostIndex,
+    /// Share of page views that report their times; `None`: the name's site has no beacon.
+    pub(crate) beacon: Option<Ratio>,
 }
 
 impl Hosts {
@@ -104,7 +103,6 @@ impl Hosts {
     ) -> HostNames {
         let mut assigned = self.assigned.lock().unwrap_or_else(PoisonError::into_inner);
         let mut in_use = HostTable::default();
-        let mut has_beacon = others.is_some();
         for HostPolicyEntry {
             name,
             policy,
@@ -114,16 +112,14 @@ impl Hosts {
             let name = name.to_ascii_lowercase();
             let own = self.place(&mut assigned, &name, policy.as_ref());
             let place = own.or_else(|| self.place(&mut assigned, "", policy.as_ref()));
-            has_beacon |= beacon.is_some();
             if place.is_some() || beacon != others {
-                let host = place.unwrap_or_default();
-                in_use.insert(&name, InUse { host, beacon });
+                let index = place.unwrap_or_default();
+                in_use.insert(&name, NamedHost { index, beacon });
             }
         }
         HostNames {
             names: Arc::new(in_use),
             others,
-            has_beacon,
         }
     }
 
@@ -171,21 +167,12 @@ impl Hosts {
 
 impl HostNames {
     /// The host that a request's authority names, its port aside.
-    pub(crate) fn find(&self, authority: Option<&[u8]>) -> HostIndex {
-        self.in_use(authority)
-            .map_or(HostIndex::OTHERS, |it| it.host)
-    }
-
-    /// Share of page views that report their times, where the site that an authority names has the beacon.
-    pub(crate) fn beacon(&self, authority: Option<&[u8]>) -> Option<Ratio> {
-        if !self.has_beacon {
-            return None;
-        }
-        self.in_use(authority).map_or(self.others, |it| it.beacon)
-    }
-
-    fn in_use(&self, authority: Option<&[u8]>) -> Option<InUse> {
-        self.names.find(authority?).copied()
+    pub(crate) fn find(&self, authority: &[u8]) -> NamedHost {
+        let named = self.names.find(authority).copied();
+        named.unwrap_or(NamedHost {
+            index: HostIndex::OTHERS,
+            beacon: self.others,
+        })
     }
 }
 
@@ -214,7 +201,7 @@ mod tests {
     }
 
     fn find(names: &HostNames, name: &str) -> HostIndex {
-        names.find(Some(name.as_bytes()))
+        names.find(name.as_bytes()).index
     }
 
     #[test]
@@ -228,7 +215,6 @@ mod tests {
         for other in ["", "b.example", "x.y.b.example", "c.example", "[::1]:443"] {
             assert_eq!(find(other), HostIndex::OTHERS, "{other}");
         }
-        assert_eq!(names.find(None), HostIndex::OTHERS);
         assert_eq!(hosts.assigned.lock().unwrap().places.len(), 2);
     }
 
@@ -263,11 +249,11 @@ mod tests {
         };
         let sites = [named("a.example", share("2%")), named("*.b.example", None)];
         let names = hosts.names(sites, share("1%"));
-        let beacon = |names: &HostNames, name: &str| names.beacon(Some(name.as_bytes()));
+        let beacon = |names: &HostNames, name: &str| names.find(name.as_bytes()).beacon;
         assert_eq!(beacon(&names, "A.example:8443"), share("2%"));
         assert_eq!(beacon(&names, "x.b.example"), None);
         assert_eq!(beacon(&names, "192.0.2.1"), share("1%"));
-        assert_eq!(names.beacon(None), share("1%"));
+        assert_eq!(beacon(&names, ""), share("1%"));
         let off = hosts.names([named("a.example", None)], None);
         assert_eq!(beacon(&off, "a.example"), None);
         assert_eq!(find(&off, "a.example"), find(&names, "a.example"));

@@ -332,6 +332,27 @@ async fn a_session_that_is_resumed_has_the_certificate_that_it_began_with() {
     }
 }
 
+#[test]
+fn each_request_of_a_connection_is_judged_by_its_own_host() {
+    let bench = Bench::new(None);
+    let alice = bench.staff.sign("alice");
+    let tls = bench.tls(Way::Http3, Some(&alice));
+    let mut client = H3::connect_as("closed.test", bench.server.address, tls);
+    for _ in 0..2 {
+        for (host, expected) in [
+            ("closed.test", 200),
+            ("closed.test:8443", 200),
+            ("maybe.test", 421),
+            ("open.test", 200),
+        ] {
+            let (status, content) = ask_over_h3(&mut client, host);
+            assert_eq!(status, expected, "{host}");
+            let is_told = content.contains("alice");
+            assert_eq!(is_told, host.starts_with("closed"), "{host}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_asked_for_changes_with_a_reload_for_every_connection() {
     let bench = Bench::new(None);

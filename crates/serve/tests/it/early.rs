@@ -141,7 +141,7 @@ fn a_server_without_files_or_with_shared_keys_takes_no_early_data_by_default() {
 struct Mixed;
 
 impl Dispatch for Mixed {
-    fn dispatch(&self, _: &[u8], path: &[u8]) -> Option<usize> {
+    fn dispatch(&self, _: Option<usize>, path: &[u8]) -> Option<usize> {
         Some(usize::from(path.starts_with(b"/api")))
     }
 }

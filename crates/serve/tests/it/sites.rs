@@ -22,18 +22,22 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_tungstenite::tungstenite::Message;
 
-/// The first site has `a.test`, the second `b.test`, the third all that lies below `/app/`.
+/// The first two sites have these names, the third all that lies below `/app/`.
 #[derive(Debug)]
-struct ByName;
+struct ByName([&'static str; 2]);
+
+const A_AND_B: ByName = ByName(["a.test", "b.test"]);
 
 impl Dispatch for ByName {
-    fn dispatch(&self, authority: &[u8], path: &[u8]) -> Option<usize> {
+    fn host(&self, authority: &[u8]) -> Option<usize> {
         let name = authority.split(|byte| *byte == b':').next();
-        match name.unwrap_or_default() {
-            _ if path.starts_with(b"/app/") => Some(2),
-            b"a.test" => Some(0),
-            b"b.test" => Some(1),
-            _ => None,
+        self.0.iter().position(|it| Some(it.as_bytes()) == name)
+    }
+
+    fn dispatch(&self, host: Option<usize>, path: &[u8]) -> Option<usize> {
+        match path.starts_with(b"/app/") {
+            true => Some(2),
+            false => host,
         }
     }
 }
@@ -56,7 +60,7 @@ fn app() -> Site {
 
 fn sites(folders: &[tempfile::TempDir; 2]) -> Site {
     let [a, b] = folders.each_ref().map(|dir| Site::files(dir.path()));
-    Site::dispatched(ByName, vec![a, b, app()])
+    Site::dispatched(A_AND_B, vec![a, b, app()])
 }
 
 fn get(authority: &str, path: &str) -> Request<Empty<Bytes>> {
@@ -141,6 +145,49 @@ async fn a_new_site_answers_the_next_request_of_connections_that_are_there() {
     }
 }
 
+/// Hosts in turn on one connection, and other sites between two requests for the same host.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_goes_to_the_site_of_its_own_host_whatever_its_connection_has_asked_for() {
+    let folders = folders();
+    let server = Running::tls(|options| options.site = sites(&folders));
+    let mut over_h1 = h1(server.connect_tls(&[b"http/1.1"]).await).await;
+    let mut over_h2 = h2(server.connect_tls(&[b"h2"]).await).await;
+    let mut over_h3 = H3::connect(&server);
+    let long = format!("{}.test", "a".repeat(300));
+    let [a, b] = ["index.html of a", "index.html of b"];
+    let [first, second] = folders.each_ref().map(|dir| Site::files(dir.path()));
+    let exchanged = ByName(["b.test", "a.test"]);
+    let exchanged = Site::dispatched(exchanged, vec![first, second, app()]);
+    for (site, [of_a, of_b]) in [(None, [a, b]), (Some(exchanged), [b, a])] {
+        if let Some(site) = site {
+            server.replace_site(&site).unwrap();
+        }
+        for (authority, path, expected) in [
+            ("a.test", "/", Some(of_a)),
+            ("b.test", "/", Some(of_b)),
+            ("b.test:8443", "/", Some(of_b)),
+            ("b.test", "/app/", Some("the application")),
+            (&long, "/", None),
+            ("c.test", "/", None),
+            ("a.test", "/", Some(of_a)),
+        ] {
+            soon(over_h1.ready()).await.unwrap();
+            let one = soon(over_h1.send_request(get(authority, path))).await;
+            let two = soon(over_h2.send_request(get(authority, path))).await;
+            let (_, head, body) = over_h3.ask(get(authority, path).map(|_| Bytes::new()));
+            let mut answers = vec![(head.status(), body)];
+            for response in [one.unwrap(), two.unwrap()] {
+                answers.push((response.status(), soon(read(response)).await));
+            }
+            for (status, body) in answers {
+                assert_eq!(status == 200, expected.is_some(), "{authority}{path}");
+                let is_expected = expected.is_none_or(|text| body == text.as_bytes());
+                assert!(is_expected, "{authority}{path}: {body:?}");
+            }
+        }
+    }
+}
+
 /// `/ws` sends back what it is sent.
 fn echo() -> Site {
     let echo = async |upgrade: WebSocketUpgrade| {
@@ -177,7 +224,7 @@ async fn a_site_that_cannot_be_served_changes_nothing() {
     let server = Running::tls(|options| options.site = sites(&folders));
     let missing = server.replace_site(&Site::files("/nowhere/at/all"));
     assert!(matches!(missing, Err(Error::Root { .. })), "{missing:?}");
-    let nested = Site::dispatched(ByName, vec![sites(&folders)]);
+    let nested = Site::dispatched(A_AND_B, vec![sites(&folders)]);
     let nested = server.replace_site(&nested);
     assert!(matches!(nested, Err(Error::NestedDispatch)), "{nested:?}");
     let answer = ask(&server, "a.test", "/").await;
@@ -271,7 +318,7 @@ fn a_folder_of_several_sites_can_be_one() {
     let files = Files::open(folders[0].path()).unwrap();
     let server = Running::tls(|options| {
         let same = vec![Site::service(files.clone()), Site::files(folders[0].path())];
-        options.site = Site::dispatched(ByName, same);
+        options.site = Site::dispatched(A_AND_B, same);
     });
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let ask = |name| runtime.block_on(ask(&server, name, "/"));
