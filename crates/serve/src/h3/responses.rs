@@ -337,7 +337,7 @@ impl Responses {
                 AnswerSource::Prepared(prepared) => {
                     exchanges.send_prepared(stream, &prepared, context);
                 }
-                AnswerSource::Service => {
+                AnswerSource::Service(route) => {
                     let head = Arc::unwrap_or_clone(head);
                     let body = match end {
                         true => RequestBody::empty(),
@@ -350,7 +350,7 @@ impl Responses {
                             body
                         }
                     };
-                    exchanges.ask(stream, head.map(|()| body), context);
+                    exchanges.ask(stream, (route, head.map(|()| body)), context);
                 }
             }
         });

@@ -8,6 +8,7 @@ use crate::selection::HostNames;
 use crate::site::{Dispatch, Kind, Site};
 use crate::{Certificates, Error};
 use http::StatusCode;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -17,7 +18,15 @@ pub(crate) struct Content {
     /// `None`: the one target answers all.
     dispatch: Option<Arc<dyn Dispatch>>,
     /// Never empty.
-    targets: Vec<Target>,
+    pub(super) targets: Vec<Target>,
+}
+
+/// The way of one request to what answers it.
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub(super) snapshot: Rc<Snapshot>,
+    /// The index of the target, or the status that refuses the request.
+    pub(super) target: Result<usize, StatusCode>,
 }
 
 /// Files or a handler that answer requests.
@@ -67,7 +76,7 @@ impl Content {
         dispatch.map_or(Some(0), |dispatch| dispatch.host(authority))
     }
 
-    /// The target that answers a request for that host and path.
+    /// The index of the target that answers a request for that host and path.
     ///
     /// # Errors
     /// The status that refuses it: the path could mean two things, or nobody answers it.
@@ -75,15 +84,15 @@ impl Content {
         &self,
         host: Option<usize>,
         path: TargetPath<'_>,
-    ) -> Result<&Target, StatusCode> {
+    ) -> Result<usize, StatusCode> {
         let Some(dispatch) = &self.dispatch else {
-            return Ok(&self.targets[0]);
+            return Ok(0);
         };
         let path = path.routing();
         let path = path.map_err(|BadPath| StatusCode::BAD_REQUEST)?;
         let index = dispatch.dispatch(host, &path);
-        let target = index.and_then(|index| self.targets.get(index));
-        target.ok_or(StatusCode::NOT_FOUND)
+        let index = index.filter(|index| *index < self.targets.len());
+        index.ok_or(StatusCode::NOT_FOUND)
     }
 
     /// Returns true if a site has a route for that target (path and query).
@@ -107,7 +116,7 @@ impl Target {
 }
 
 /// The part of a server that is replaced as a whole when the server is given another site or other certificates.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Snapshot {
     /// Counted up with each replacement.
     pub(crate) number: u64,
@@ -190,12 +199,8 @@ impl Current {
     fn replace(&self, change: impl FnOnce(&mut Snapshot)) {
         let mut snapshot = lock(&self.snapshot);
         let number = snapshot.number + 1;
-        let mut new = Snapshot {
-            number,
-            content: Arc::clone(&snapshot.content),
-            hosts: snapshot.hosts.clone(),
-            asked_names: snapshot.asked_names.clone(),
-        };
+        let mut new = Snapshot::clone(&snapshot);
+        new.number = number;
         change(&mut new);
         *snapshot = Arc::new(new);
         self.number.store(number, Ordering::Relaxed);

@@ -11,6 +11,7 @@ use crate::held::MemoryReservation;
 use crate::incidents::Incident;
 use crate::request::body::Body;
 use crate::request::carrier::Carrier;
+use crate::request::content::Route;
 use crate::request::handler::BoxError;
 use crate::request::outgoing::{Outgoing, Sent};
 use crate::request::pending::{PendingWork, Ready, Work};
@@ -109,12 +110,12 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
     pub(crate) fn ask<C: Carrier<Stream = S>>(
         &mut self,
         stream: S,
-        request: Request<RequestBody>,
+        (route, request): (Route, Request<RequestBody>),
         context: &mut ExchangeContext<'_, C>,
     ) {
         // Whoever asks for a tunnel sends nothing, and no end, before it has its answer.
         let may_wait = !C::ANSWERS_EARLY && request.method() != Method::CONNECT;
-        match self.requests.ask(request, context.now) {
+        match self.requests.ask(route, request, context.now) {
             Answer::Now(response) => {
                 let upload = context.pending.upload(context.carrier.key(stream));
                 match upload.filter(|receiving| may_wait && !receiving.expects_continue()) {

@@ -3,13 +3,13 @@
 //! A request that repeats the one before on its connection is known by its head's identity, without a
 //! check and without a look-up: both were made for the one before.
 
-use crate::files::{AcceptedCodings, Entry, Reading, TargetPath, is_conditional};
+use crate::files::{AcceptedCodings, Entry, Files, Reading, TargetPath, is_conditional};
 use crate::request::body::Body;
 use crate::request::check::RequestHead;
-use crate::request::content::Target;
+use crate::request::content::{Route, Target};
 use crate::request::log::{Line, LineText, LoggedHead, LoggedOffer};
 use crate::request::record::ResponseRecord;
-use crate::request::requests::{Now, Requests};
+use crate::request::requests::{AnswerSource, Now, Requests};
 use crate::request::turn_end::{self, FileFacts};
 use crate::selection::HostIndex;
 use altway_select::Decision;
@@ -59,20 +59,55 @@ impl<I> Requests<I> {
         })
     }
 
-    /// The file of a request that has passed the check, if it wants one. `host`: the number of its host for what answers.
-    pub(super) fn find<H>(&mut self, head: &H, host: Option<usize>, now: Now) -> Option<Prepared>
+    /// Finds out what answers a request that has passed every check, by the number of its host. `whole`: it has no body.
+    pub(super) fn route<H>(
+        &mut self,
+        head: &H,
+        whole: bool,
+        host: Option<usize>,
+        now: Now,
+    ) -> AnswerSource
     where
         H: RequestHead<Id = I>,
     {
+        let snapshot = self.responder.snapshot.borrow();
+        let path = TargetPath::of(head.target().unwrap_or_default());
+        let target = snapshot.content.target(host, path);
+        if whole
+            && let Ok(index) = target
+            && let Target::Files(files) = &snapshot.content.targets[index]
+            && let Some(entry) = self.find(head, files, path, now)
+        {
+            self.latest = Some(LastPrepared {
+                id: head.id(),
+                snapshot: snapshot.number,
+                entry: Rc::downgrade(&entry),
+                host: self.observer.host(),
+                logged: self.logged(head),
+                line: None,
+            });
+            return AnswerSource::Prepared(Prepared {
+                entry,
+                repeated: false,
+            });
+        }
+        AnswerSource::Service(Route {
+            snapshot: Rc::clone(&snapshot),
+            target,
+        })
+    }
+
+    /// The file that a request's path means among `files`, if it can be sent as it is.
+    fn find(
+        &self,
+        head: &impl RequestHead,
+        files: &Files,
+        path: TargetPath<'_>,
+        now: Now,
+    ) -> Option<Rc<Entry>> {
         if head.method() != b"GET" || head.fields().any(|(name, _)| is_conditional(name)) {
             return None;
         }
-        let snapshot = self.responder.snapshot.borrow();
-        let path = TargetPath::of(head.target()?);
-        let target = snapshot.content.target(host, path);
-        let Ok(Target::Files(files)) = target else {
-            return None;
-        };
         let mut cache = self.responder.files.borrow_mut();
         let accepted = || {
             let fields = head
@@ -81,22 +116,10 @@ impl<I> Requests<I> {
             AcceptedCodings::of(fields.map(|(_, value)| value))
         };
         let entry = cache.find(files, path, accepted, now.instant)?;
-        if !self.listener_policy.is_secure && entry.has_field(&STRICT_TRANSPORT_SECURITY) {
-            // Its fields are made, and this one must not be among them (RFC 6797 section 7.2).
-            return None;
-        }
-        self.latest = Some(LastPrepared {
-            id: head.id(),
-            snapshot: snapshot.number,
-            entry: Rc::downgrade(&entry),
-            host: self.observer.host(),
-            logged: self.logged(head),
-            line: None,
-        });
-        Some(Prepared {
-            entry,
-            repeated: false,
-        })
+        // Its fields are made, and this one must not be among them (RFC 6797 section 7.2).
+        let is_forbidden =
+            !self.listener_policy.is_secure && entry.has_field(&STRICT_TRANSPORT_SECURITY);
+        (!is_forbidden).then_some(entry)
     }
 
     /// The head of a prepared answer, as it is for a second.

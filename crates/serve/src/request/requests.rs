@@ -11,7 +11,7 @@ use crate::limits::Limits;
 use crate::metrics::{LatestVisit, OpenConnection, WorkerCounters};
 use crate::request::body::Body;
 use crate::request::check::{RequestHead, check, hints};
-use crate::request::content::Snapshot;
+use crate::request::content::{Route, Snapshot};
 use crate::request::content_limit::{self, Overrun};
 use crate::request::fields::CommonFields;
 use crate::request::handler::Peer;
@@ -46,8 +46,9 @@ const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 /// The state that the requests of all connections of a worker share.
 pub(crate) struct Responder {
     pub(crate) service: Arc<Service>,
-    /// The newest snapshot that a request of this worker has seen.
-    pub(super) snapshot: RefCell<Arc<Snapshot>>,
+    /// The newest snapshot that a request of this worker has seen, in a copy of its own: workers would wait for one another
+    /// to count references to what they share.
+    pub(super) snapshot: RefCell<Rc<Snapshot>>,
     pub(crate) files: Rc<RefCell<FileCache>>,
     pub(crate) fields: RefCell<CommonFields>,
     pub(crate) load: Load,
@@ -103,7 +104,7 @@ pub(crate) enum AnswerSource {
     /// The cache of files.
     Prepared(Prepared),
     /// [`Requests::ask`].
-    Service,
+    Service(Route),
 }
 
 /// The answer of a service or of the files.
@@ -160,7 +161,7 @@ impl Responder {
         Self {
             fields: RefCell::new(CommonFields::new()),
             load: Load::new(Instant::now()),
-            snapshot: RefCell::new(service.current.get()),
+            snapshot: RefCell::new(Rc::new(Snapshot::clone(&service.current.get()))),
             counters: service.counters.worker(),
             service,
             files,
@@ -173,7 +174,7 @@ impl Responder {
     fn refresh(&self) {
         let mut snapshot = self.snapshot.borrow_mut();
         if let Some(newer) = self.service.current.newer_than(&snapshot) {
-            *snapshot = newer;
+            *snapshot = Rc::new(Snapshot::clone(&newer));
         }
     }
 }
@@ -275,14 +276,16 @@ impl<I> Requests<I> {
         if let Some(response) = self.beacon_response(head) {
             return AnswerSource::Refused(self.complete_for(head, response, now));
         }
-        match whole.then(|| self.find(head, facts.dispatched, now)).flatten() {
-            Some(prepared) => AnswerSource::Prepared(prepared),
-            None => AnswerSource::Service,
-        }
+        self.route(head, whole, facts.dispatched, now)
     }
 
-    /// Asks the service, or the files, for the answer to a request that was [screened](Self::screen).
-    pub(crate) fn ask(&mut self, mut request: Request<RequestBody>, now: Now) -> Answer {
+    /// Asks the service, or the files, to which a request was [led](Self::screen) for its answer.
+    pub(crate) fn ask(
+        &mut self,
+        route: Route,
+        mut request: Request<RequestBody>,
+        now: Now,
+    ) -> Answer {
         let mut asked = RequestFacts {
             method: request.method().clone(),
             host: self.observer.host(),
@@ -309,9 +312,6 @@ impl<I> Requests<I> {
                 return Answer::Now(self.finish(UnfinishedResponse { asked, response }, now));
             }
         }
-        // No reference of its own to what all workers share: they would wait for one another to count it.
-        let responder = Rc::clone(&self.responder);
-        let content = &responder.snapshot.borrow().content;
         let peer = Peer {
             address: self.peer,
             local: self.local,
@@ -319,7 +319,7 @@ impl<I> Requests<I> {
         };
         let from = (peer, self.certificate.clone());
         let early_services = self.responder.service.early_services;
-        match content.call(from, early_services, now.instant, request) {
+        match route.call(from, early_services, now.instant, request) {
             ServiceResponse::Now(response) => {
                 Answer::Now(self.finish(UnfinishedResponse { asked, response }, now))
             }

@@ -2,12 +2,11 @@
 
 use crate::EarlyData;
 use crate::embed::{Hints, RequestContext};
-use crate::files::{self, Reply, TargetPath};
+use crate::files::{self, Reply};
 use crate::incidents::Incidents;
 use crate::metrics::ServerCounters;
 use crate::request::body::Body;
-use crate::request::check::RequestHead;
-use crate::request::content::{Content, Current, Target};
+use crate::request::content::{Current, Route, Target};
 use crate::request::handler::{BoxError, Peer, Pending};
 use crate::request::log::AccessLog;
 use crate::request::tunnel::{Acceptance, ConnectionHalf};
@@ -96,20 +95,18 @@ fn is_early(request: &Request<RequestBody>) -> bool {
     request.extensions().get::<EarlyData>().is_some()
 }
 
-impl Content {
+impl Route {
     /// Answers a request of `peer` that has passed the check, and whose head was there when it `began`. One in early data is for
     /// services only if they are `early_services`.
     pub(super) fn call(
-        &self,
+        self,
         (peer, certificate): (Peer, Option<ClientCertificate>),
         early_services: bool,
         began: Instant,
         mut request: Request<RequestBody>,
     ) -> ServiceResponse {
-        let path = TargetPath::of(request.target().unwrap_or_default());
-        let host = self.host(request.authority().unwrap_or_default());
-        let target = self.target(host, path);
-        let handler = match target {
+        let targets = &self.snapshot.content.targets;
+        let handler = match self.target.map(|index| &targets[index]) {
             Ok(Target::Files(files)) => {
                 return match files.respond(&request, SystemTime::now()) {
                     Reply::Now(response) => ServiceResponse::Now(response),

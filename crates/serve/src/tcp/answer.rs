@@ -28,9 +28,9 @@ pub(super) fn answer(
     match screened {
         AnswerSource::Refused(response) => Answer::Now(response),
         AnswerSource::Prepared(prepared) => Answer::Now(requests.respond_prepared(&prepared, now)),
-        AnswerSource::Service => {
+        AnswerSource::Service(route) => {
             join_cookies(request.headers_mut());
-            requests.ask(request, now)
+            requests.ask(route, request, now)
         }
     }
 }

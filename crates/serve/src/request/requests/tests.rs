@@ -83,7 +83,7 @@ impl Site {
         let response = match requests.screen(&request, true, 1, now, || self.counters.get()) {
             AnswerSource::Refused(response) => response,
             AnswerSource::Prepared(prepared) => requests.respond_prepared(&prepared, now),
-            AnswerSource::Service => match requests.ask(request, now) {
+            AnswerSource::Service(route) => match requests.ask(route, request, now) {
                 Answer::Now(response) => response,
                 Answer::Later(_) => panic!("files are there at once"),
             },

@@ -7,6 +7,7 @@ use crate::RequestBody;
 use crate::incidents::Incident;
 use crate::request::body::Body;
 use crate::request::carrier::Carrier;
+use crate::request::content::Route;
 use crate::request::exchanges::{ExchangeContext, Exchanges};
 use crate::request::handler::BoxError;
 use crate::request::log::Protocol;
@@ -144,19 +145,20 @@ impl Responses {
             Event::Request { stream, head, end } => {
                 let step = self.screen(head, end, in_progress, buffers);
                 let is_tunnel = |it: &Request<()>| it.method() == Method::CONNECT;
-                self.has_tunnels |= matches!(&step, Step::Ask(request) if is_tunnel(request));
+                self.has_tunnels |= matches!(&step, Step::Ask(_, request) if is_tunnel(request));
                 let (exchanges, mut context) = self.split(turn, buffers);
                 match step {
                     Step::Refuse(response) => exchanges.respond(stream, response, &mut context),
                     Step::Send(prepared) => {
                         exchanges.send_prepared(stream, &prepared, &mut context);
                     }
-                    Step::Ask(request) => {
+                    Step::Ask(route, request) => {
                         let body = match end {
                             true => RequestBody::empty(),
                             false => context.pending.receive(stream, &request),
                         };
-                        exchanges.ask(stream, request.map(|()| body), &mut context);
+                        let request = request.map(|()| body);
+                        exchanges.ask(stream, (route, request), &mut context);
                     }
                 }
             }
@@ -259,8 +261,8 @@ impl Responses {
         match requests.screen(&head, end, in_progress, buffers.now, read) {
             AnswerSource::Refused(response) => Step::Refuse(response),
             AnswerSource::Prepared(prepared) => Step::Send(prepared),
-            AnswerSource::Service => match head.to_request() {
-                Ok(request) => Step::Ask(request),
+            AnswerSource::Service(route) => match head.to_request() {
+                Ok(request) => Step::Ask(route, request),
                 // No request that the gate accepts: the fuzz targets `gate` and `frames` ask.
                 Err(_) => {
                     let status = StatusCode::BAD_REQUEST;
@@ -297,7 +299,7 @@ impl Drop for Responses {
 enum Step {
     Refuse(Response<Body>),
     Send(Prepared),
-    Ask(Request<()>),
+    Ask(Route, Request<()>),
 }
 
 /// A connection's engine in a turn, and what samples its path.
