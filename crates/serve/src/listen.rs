@@ -59,26 +59,19 @@ impl Request {
     }
 }
 
-/// The sockets of a server, as they are bound and as they pass from one process to the next.
+/// The sockets of a server, as they are bound and as they pass from one process to the next: those at its main address,
+/// then those at further ones, in the order of the request.
 #[derive(Debug)]
-pub(crate) struct Bound {
+pub(crate) struct Bound(pub(crate) Vec<BoundAddress>);
+
+/// The sockets at an address.
+#[derive(Debug)]
+pub(crate) struct BoundAddress {
     pub(crate) address: SocketAddr,
     /// TCP listeners, one for each worker, or one for all; more after a process with more workers.
     pub(crate) tcp: Vec<TcpListener>,
     /// UDP sockets, one for each worker, in the order in which they were bound, and behind them those of a process with
     /// more workers; none without HTTP/3.
-    pub(crate) udp: Vec<UdpSocket>,
-    /// The sockets in the order of the request.
-    pub(crate) further: Vec<Further>,
-}
-
-/// The sockets at a further address.
-#[derive(Debug)]
-pub(crate) struct Further {
-    pub(crate) address: SocketAddr,
-    /// TCP listeners as those of [`Bound`].
-    pub(crate) tcp: Vec<TcpListener>,
-    /// UDP sockets as those of [`Bound`].
     pub(crate) udp: Vec<UdpSocket>,
 }
 
@@ -87,28 +80,25 @@ pub(crate) struct Further {
 /// # Errors
 /// The port is taken or forbidden, no address can be had, or the congestion control is unknown.
 pub(crate) fn listen(request: &Request) -> Result<Bound, Error> {
-    let main = sockets((request.bind, request.port), request.with_udp, request)?;
-    let further = request.further.iter().map(|it| listen_further(it, request));
-    Ok(Bound {
-        address: main.address,
-        tcp: main.tcp,
-        udp: main.udp,
-        further: further.collect::<Result<_, _>>()?,
-    })
+    let main = ListenerRequest {
+        bind: request.bind,
+        port: request.port,
+        with_udp: request.with_udp,
+    };
+    let all = std::iter::once(&main).chain(&request.further);
+    let all = all.map(|wanted| listen_at(wanted, request));
+    all.collect::<Result<_, _>>().map(Bound)
 }
 
-/// The sockets at a further address of the request.
+/// Binds to one address of the request.
 ///
 /// # Errors
 /// The errors of [`listen`].
-pub(crate) fn listen_further(
+pub(crate) fn listen_at(
     wanted: &ListenerRequest,
     request: &Request,
-) -> Result<Further, Error> {
-    sockets((wanted.bind, wanted.port), wanted.with_udp, request)
-}
-
-fn sockets((bind, port): (Bind, u16), with_udp: bool, request: &Request) -> Result<Further, Error> {
+) -> Result<BoundAddress, Error> {
+    let (bind, port, with_udp) = (wanted.bind, wanted.port, wanted.with_udp);
     let addresses = bind.candidates().into_iter();
     let mut addresses = addresses.map(|ip| SocketAddr::new(ip, port));
     if let Some(passed) = addresses.find_map(|it| Passed::at(it, &request.passed)) {
@@ -167,10 +157,14 @@ fn listeners(address: SocketAddr, request: &Request) -> Result<Vec<TcpListener>,
     tcp.collect()
 }
 
-fn claim_and_bind(wanted: SocketAddr, with_udp: bool, request: &Request) -> Result<Further, Error> {
+fn claim_and_bind(
+    wanted: SocketAddr,
+    with_udp: bool,
+    request: &Request,
+) -> Result<BoundAddress, Error> {
     let address = claim(wanted, with_udp)?;
     let udp = (0..request.workers).map(|_| udp(address));
-    Ok(Further {
+    Ok(BoundAddress {
         address,
         tcp: listeners(address, request)?,
         udp: match with_udp {
@@ -181,7 +175,11 @@ fn claim_and_bind(wanted: SocketAddr, with_udp: bool, request: &Request) -> Resu
 }
 
 /// The sockets at an address at which some were passed; the others are bound.
-fn take_passed(passed: &Passed<'_>, with_udp: bool, request: &Request) -> Result<Further, Error> {
+fn take_passed(
+    passed: &Passed<'_>,
+    with_udp: bool,
+    request: &Request,
+) -> Result<BoundAddress, Error> {
     let (address, workers) = (passed.address(), request.workers);
     let tcp = match passed.tcp(workers, request.spread)? {
         Some(tcp) => {
@@ -202,13 +200,13 @@ fn take_passed(passed: &Passed<'_>, with_udp: bool, request: &Request) -> Result
         None if with_udp => udp_sockets(address, workers)?,
         None => Vec::new(),
     };
-    Ok(Further { address, tcp, udp })
+    Ok(BoundAddress { address, tcp, udp })
 }
 
 impl Bound {
-    /// The further addresses, in the order of the request.
-    pub(crate) fn further_addresses(&self) -> Vec<SocketAddr> {
-        self.further.iter().map(|it| it.address).collect()
+    /// The sockets at the main address.
+    pub(crate) fn main(&self) -> &BoundAddress {
+        &self.0[0]
     }
 
     /// The same sockets once more.
@@ -216,23 +214,16 @@ impl Bound {
     /// # Errors
     /// No descriptors are left.
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
-        let tcp = self.tcp.iter().map(TcpListener::try_clone);
-        let udp = self.udp.iter().map(UdpSocket::try_clone);
-        let further = self.further.iter().map(|it| {
+        let copy = |it: &BoundAddress| {
             let tcp = it.tcp.iter().map(TcpListener::try_clone);
             let udp = it.udp.iter().map(UdpSocket::try_clone);
-            io::Result::Ok(Further {
+            Ok(BoundAddress {
                 address: it.address,
                 tcp: tcp.collect::<Result<_, _>>()?,
                 udp: udp.collect::<Result<_, _>>()?,
             })
-        });
-        Ok(Self {
-            address: self.address,
-            tcp: tcp.collect::<Result<_, _>>()?,
-            udp: udp.collect::<Result<_, _>>()?,
-            further: further.collect::<Result<_, _>>()?,
-        })
+        };
+        self.0.iter().map(copy).collect::<Result<_, _>>().map(Self)
     }
 
     /// Gives what the listeners accept from now on this congestion control.
@@ -240,8 +231,7 @@ impl Bound {
     /// # Errors
     /// The kernel lacks it.
     pub(crate) fn set_congestion(&self, name: &[u8]) -> io::Result<()> {
-        let further = self.further.iter().flat_map(|it| &it.tcp);
-        let mut listeners = self.tcp.iter().chain(further);
+        let mut listeners = self.0.iter().flat_map(|it| &it.tcp);
         listeners.try_for_each(|tcp| SockRef::from(tcp).set_tcp_congestion(name))
     }
 }
@@ -402,7 +392,7 @@ mod tests {
     #[test]
     fn all_workers_share_one_port_number_on_both_transports() {
         let bound = listen(&request(0)).unwrap();
-        let port = bound.address.port();
+        let port = bound.main().address.port();
         assert_ne!(port, 0);
         let listeners = bound.share_out(&request(0)).unwrap();
         assert_eq!(listeners.workers.len(), 2);
@@ -428,7 +418,7 @@ mod tests {
             ..request(0)
         };
         let bound = listen(&request).unwrap();
-        let address = bound.address;
+        let address = bound.main().address;
         let listeners = bound.share_out(&request).unwrap();
         assert!(listeners.dispatchers.len() == 1);
         assert_eq!(listeners.workers.len(), 2);
@@ -469,11 +459,9 @@ mod tests {
     #[test]
     fn a_second_server_does_not_get_a_share_of_the_port() {
         let first = listen(&request(0)).unwrap();
-        let error = listen(&request(first.address.port())).unwrap_err();
-        let expected = format!(
-            "TCP port {} of 127.0.0.1 is in use by another program",
-            first.address.port()
-        );
+        let port = first.main().address.port();
+        let error = listen(&request(port)).unwrap_err();
+        let expected = format!("TCP port {port} of 127.0.0.1 is in use by another program");
         assert_eq!(error.to_string(), expected);
     }
 
@@ -505,7 +493,7 @@ mod tests {
     fn all_addresses_include_ipv4() {
         let bind = Bind::All;
         let listeners = listen(&Request { bind, ..request(0) }).unwrap();
-        let port = listeners.address.port();
+        let port = listeners.main().address.port();
         std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
     }
 
@@ -524,16 +512,12 @@ mod tests {
             };
             let bound = listen(&request).unwrap();
             let copies = bound.try_clone().unwrap();
-            let addresses: Vec<_> = copies.further.iter().map(|it| it.address).collect();
-            assert_ne!(addresses[0], addresses[1]);
-            let of = |bound: &Bound| {
-                let further = bound.further.iter().map(|it| it.udp.len());
-                [bound.udp.len()].into_iter().chain(further).collect()
-            };
-            let sockets: Vec<_> = of(&bound);
-            assert_eq!((sockets, of(&copies)), (vec![2, 0, 2], vec![2, 0, 2]));
-            for udp in &copies.further[1].udp {
-                assert_eq!(udp.local_addr().unwrap(), addresses[1]);
+            let addresses: Vec<_> = copies.0.iter().map(|it| it.address).collect();
+            assert_ne!(addresses[1], addresses[2]);
+            let of = |bound: &Bound| bound.0.iter().map(|it| it.udp.len()).collect::<Vec<_>>();
+            assert_eq!((of(&bound), of(&copies)), (vec![2, 0, 2], vec![2, 0, 2]));
+            for udp in &copies.0[2].udp {
+                assert_eq!(udp.local_addr().unwrap(), addresses[2]);
             }
             let listeners = bound.share_out(&request).unwrap();
             for worker in &listeners.workers {

@@ -38,8 +38,8 @@ const LOG_MARGIN: Duration = Duration::from_millis(500);
 /// A server whose sockets are bound. Clients that connect from now on wait until it runs.
 #[derive(Debug)]
 pub struct Server {
-    address: SocketAddr,
-    further: Vec<SocketAddr>,
+    /// The main address, then the further ones.
+    addresses: Vec<SocketAddr>,
     congestion: CongestionInUse,
     listeners: Listeners,
     /// Places of HTTP/3: for each worker one at each address.
@@ -80,8 +80,7 @@ impl Server {
             server_id: options.server_id,
             path: options.takeover.as_deref(),
         })?;
-        let address = start.bound.address;
-        let further = start.bound.further_addresses();
+        let addresses = start.bound.0.iter().map(|it| it.address).collect();
         let selection = selection(options, &congestion)?;
         let asked_names = asked_names(options);
         let service = Service {
@@ -103,8 +102,7 @@ impl Server {
         start.confirm()?;
         h3::steer(&start.bound, &routes);
         Ok(Self {
-            address,
-            further,
+            addresses,
             congestion,
             worker_slots,
             setup,
@@ -127,13 +125,13 @@ impl Server {
     /// The address that it listens on, TCP and UDP, with the port number that was picked for 0.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
-        self.address
+        self.addresses[0]
     }
 
     /// Returns the further addresses that it listens at, in the order of [`Options::listeners`].
     #[must_use]
     pub fn further_addrs(&self) -> &[SocketAddr] {
-        &self.further
+        &self.addresses[1..]
     }
 
     /// The congestion control of each transport.
@@ -367,19 +365,19 @@ fn check_listeners(options: &Options) -> Result<(), Error> {
 
 /// The policy at each address, the main one first.
 fn listeners(options: &Options, tls: Option<&Tls>, bound: &Bound) -> Vec<ListenerConfig> {
-    let redirect = options.alt_svc_port.unwrap_or(bound.address.port());
+    let redirect = options.alt_svc_port.unwrap_or(bound.main().address.port());
     let main = ListenerConfig {
         tls: tls.map(|tls| Arc::clone(&tls.tcp)),
         scheme: options.security.scheme(),
         protocols: options.protocols,
         listener_policy: ListenerPolicy {
             is_secure: options.security.scheme() == Scheme::Https,
-            port: bound.address.port(),
+            port: bound.main().address.port(),
             http3: has_http3(options).then_some(redirect),
             redirect: None,
         },
     };
-    let further = options.listeners.iter().zip(&bound.further);
+    let further = options.listeners.iter().zip(&bound.0[1..]);
     let further = further.map(|(listener, bound_further)| {
         let kind = listener.kind;
         let is_tls = kind == ListenerKind::Tls;

@@ -3,7 +3,7 @@
 use super::predecessors::ProcessIds;
 use super::relay::{self, MESSAGE_BYTES, PredecessorRelay};
 use super::steering::{DatagramRouter, Inboxes, Routes, WorkerSlot, worker_slots};
-use crate::listen::Bound;
+use crate::listen::{Bound, BoundAddress};
 use crate::options::Steering;
 use altway_http3::{Datagram, Generation, ServerId};
 use rustix::net::{RecvFlags, recv};
@@ -144,12 +144,11 @@ fn routers(
     ids: ProcessIds,
     predecessors: Vec<PredecessorRelay>,
 ) -> (Vec<DatagramRouter>, Vec<Inboxes>) {
-    let bound = Bound {
-        further: Vec::new(),
+    let bound = Bound(vec![BoundAddress {
         address: LISTENER,
         tcp: Vec::new(),
         udp: Vec::new(),
-    };
+    }]);
     let routes = Routes {
         steering: Steering::Workers,
         ids,

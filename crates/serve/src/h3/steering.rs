@@ -55,9 +55,8 @@ pub(crate) struct WorkerSlot {
 pub(crate) fn worker_slots(bound: &Bound, routes: &Routes) -> (Vec<Vec<WorkerSlot>>, Vec<Inboxes>) {
     let mut all: Vec<_> = (0..routes.ids.workers).map(|_| Vec::new()).collect();
     let mut inboxes = Vec::new();
-    let further = bound.further.iter().map(|it| it.address);
-    for listener in [bound.address].into_iter().chain(further) {
-        let (worker_slots, ways) = places_at(listener, routes);
+    for listener in &bound.0 {
+        let (worker_slots, ways) = places_at(listener.address, routes);
         for (own, place) in all.iter_mut().zip(worker_slots) {
             own.push(place);
         }
@@ -103,10 +102,11 @@ fn places_at(listener: SocketAddr, routes: &Routes) -> (Vec<WorkerSlot>, Inboxes
 
 /// Has the kernel steer where there is anything to be steered.
 pub(crate) fn steer(bound: &Bound, routes: &Routes) {
-    let further = bound.further.iter().map(|it| &it.udp);
-    let all = [&bound.udp].into_iter().chain(further);
-    for sockets in all.filter(|_| routes.steering == Steering::Kernel) {
-        if let [socket, _, ..] = &sockets[..]
+    if routes.steering != Steering::Kernel {
+        return;
+    }
+    for sockets in &bound.0 {
+        if let [socket, _, ..] = &sockets.udp[..]
             && let Err(error) = steer_by_connection_id(socket, routes.ids.server)
         {
             tracing::info!(
@@ -431,14 +431,15 @@ mod tests {
             ..routes(Steering::Workers, 1)
         };
         let bound = bound(1);
+        let address = bound.main().address;
         let (mut worker_slots, inboxes) = worker_slots(&bound, &routes);
         let (ours, theirs) = relay::datagram_channel().unwrap();
         let predecessor = PredecessorRelay::new(routes.ids, theirs);
         for payload in [&packet(1)[..], &packet(0x1000), &packet(0), &initial(0)] {
-            predecessor.pass(bound.address, &datagram(payload)).unwrap();
+            predecessor.pass(address, &datagram(payload)).unwrap();
         }
         // What comes to an address that the successor alone has is not for this process.
-        let other = SocketAddr::new(bound.address.ip(), 1);
+        let other = SocketAddr::new(address.ip(), 1);
         predecessor.pass(other, &datagram(&packet(0))).unwrap();
         drop(predecessor);
         let ours = altway_socket::watch(ours, tokio::io::Interest::READABLE).unwrap();
@@ -485,10 +486,10 @@ mod tests {
         steer(&bound, &routes);
         for _ in 0..10 {
             let client = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-            for (worker, socket) in (0..).zip(&bound.udp) {
+            for (worker, socket) in (0..).zip(&bound.main().udp) {
                 let [_, worker @ ..] = packet(worker);
                 let sent = [&[0x40, 1, 2][..], &worker].concat();
-                client.send_to(&sent, bound.address).unwrap();
+                client.send_to(&sent, bound.main().address).unwrap();
                 let deadline = Instant::now() + Duration::from_secs(30);
                 while socket.recv(&mut [0; 20]).is_err() {
                     assert!(Instant::now() < deadline, "it came to another worker");

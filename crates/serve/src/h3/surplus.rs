@@ -87,7 +87,7 @@ mod tests {
     use crate::h3::predecessors::ProcessIds;
     use crate::h3::relay::{self, PredecessorRelay};
     use crate::h3::steering::{Routes, worker_slots};
-    use crate::listen::Bound;
+    use crate::listen::{Bound, BoundAddress};
     use crate::options::Steering;
     use altway_http3::{Generation, ServerId};
     use rustix::net::{RecvFlags, recv};
@@ -119,12 +119,11 @@ mod tests {
             predecessors: vec![PredecessorRelay::new(first, ours)],
             can_be_taken_over: true,
         };
-        let bound = Bound {
+        let bound = Bound(vec![BoundAddress {
             address: ([127, 0, 0, 1], 1).into(),
             tcp: Vec::new(),
             udp: Vec::new(),
-            further: Vec::new(),
-        };
+        }]);
         let (mut slots, _) = worker_slots(&bound, &routes);
         let mut surplus = slots[0][0].surplus.clone();
         let mut routers: Vec<_> = slots.iter_mut().flatten().collect();

@@ -4,7 +4,7 @@
 //! nothing came of it. Where the system refuses (the sockets are another user's, as a service manager's may be), workers
 //! share a listener, or leave HTTP/3 to others.
 
-use super::{BACKLOG, Bound, Kind, Request, Sharing, bind, listen_error, udp};
+use super::{BACKLOG, Bound, BoundAddress, Kind, Request, Sharing, bind, listen_error, udp};
 use crate::Error;
 use socket2::SockRef;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -14,14 +14,11 @@ use std::os::fd::AsFd;
 ///
 /// # Errors
 /// No descriptors are left.
-pub(crate) fn fit(
-    address: SocketAddr,
-    (tcp, udp): (&mut Vec<TcpListener>, &mut Vec<UdpSocket>),
-    request: &Request,
-) -> Result<(), Error> {
-    fit_listeners(address, tcp, request.listeners())?;
-    if !udp.is_empty() {
-        fit_udp(address, udp, request.workers);
+pub(crate) fn fit(sockets: &mut BoundAddress, request: &Request) -> Result<(), Error> {
+    let address = sockets.address;
+    fit_listeners(address, &mut sockets.tcp, request.listeners())?;
+    if !sockets.udp.is_empty() {
+        fit_udp(address, &mut sockets.udp, request.workers);
     }
     Ok(())
 }
@@ -80,14 +77,13 @@ impl Bound {
     /// # Errors
     /// The system refuses.
     pub(crate) fn listen(&self) -> Result<(), Error> {
-        let further = self.further.iter().map(|it| (it.address, &it.tcp));
-        for (address, tcp) in [(self.address, &self.tcp)].into_iter().chain(further) {
+        for BoundAddress { address, tcp, .. } in &self.0 {
             for socket in tcp {
                 // What listens keeps its queue's length, which whoever bound it has chosen.
                 let listens = rustix::net::sockopt::socket_acceptconn(socket);
                 if !listens.is_ok_and(|listens| listens) {
                     let listening = SockRef::from(socket).listen(BACKLOG);
-                    listening.map_err(|source| listen_error(address, Kind::Tcp, source))?;
+                    listening.map_err(|source| listen_error(*address, Kind::Tcp, source))?;
                 }
             }
         }
@@ -113,28 +109,30 @@ mod tests {
             let mut bound = listen(&one).unwrap();
             let four = Request {
                 workers: 4,
-                ..request(bound.address.port())
+                ..request(bound.main().address.port())
             };
-            fit(bound.address, (&mut bound.tcp, &mut bound.udp), &four).unwrap();
-            let addresses = bound.tcp.iter().map(|it| it.local_addr().unwrap());
-            let addresses = addresses.chain(bound.udp.iter().map(|it| it.local_addr().unwrap()));
-            assert!(addresses.eq([bound.address; 8]));
+            fit(&mut bound.0[0], &four).unwrap();
+            let BoundAddress { address, tcp, udp } = bound.main();
+            let addresses = tcp.iter().map(|it| it.local_addr().unwrap());
+            let addresses = addresses.chain(udp.iter().map(|it| it.local_addr().unwrap()));
+            assert!(addresses.eq([*address; 8]));
+            let address = *address;
             let own = |it: &TcpListener| {
                 it.set_nonblocking(true).unwrap();
                 it.accept().is_ok()
             };
             let clients: Vec<_> = (0..40)
-                .map(|_| TcpStream::connect(bound.address).unwrap())
+                .map(|_| TcpStream::connect(address).unwrap())
                 .collect();
             let accepted = |bound: &Bound| -> Vec<usize> {
                 let count = |it| std::iter::from_fn(|| own(it).then_some(())).count();
-                bound.tcp.iter().map(count).collect()
+                bound.main().tcp.iter().map(count).collect()
             };
             assert_eq!(accepted(&bound), [40, 0, 0, 0], "{spread}");
             bound.listen().unwrap();
             drop(clients);
             let _clients: Vec<_> = (0..100)
-                .map(|_| TcpStream::connect(bound.address).unwrap())
+                .map(|_| TcpStream::connect(address).unwrap())
                 .collect();
             let shares = accepted(&bound);
             assert_eq!(shares.iter().sum::<usize>(), 100, "{shares:?}");
@@ -154,14 +152,16 @@ mod tests {
         .unwrap();
         let three = Request {
             workers: 3,
-            ..request(bound.address.port())
+            ..request(bound.main().address.port())
         };
+        let address = bound.main().address;
         // As that of another user would: it has another address.
-        let elsewhere = ([192, 0, 2, 1], bound.address.port()).into();
-        fit(elsewhere, (&mut bound.tcp, &mut bound.udp), &three).unwrap();
-        assert_eq!((bound.tcp.len(), bound.udp.len()), (3, 1));
+        bound.0[0].address = ([192, 0, 2, 1], address.port()).into();
+        fit(&mut bound.0[0], &three).unwrap();
+        let BoundAddress { tcp, udp, .. } = bound.main();
+        assert_eq!((tcp.len(), udp.len()), (3, 1));
         bound.listen().unwrap();
-        let _client = TcpStream::connect(bound.address).unwrap();
-        assert!(bound.tcp[2].accept().is_ok());
+        let _client = TcpStream::connect(address).unwrap();
+        assert!(tcp[2].accept().is_ok());
     }
 }

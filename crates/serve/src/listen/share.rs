@@ -4,7 +4,7 @@
 //! more: none may be closed, for connections wait in its queue or are being made, and the kernel goes on giving it new ones
 //! as long as the former process has it. So workers take what comes to those as well.
 
-use super::{Bound, Request};
+use super::{Bound, BoundAddress, Request};
 use crate::accept::{Accepting, Dispatcher};
 use crate::options::Spread;
 use std::io;
@@ -52,8 +52,7 @@ impl Bound {
     pub(crate) fn share_out(self, request: &Request) -> io::Result<Listeners> {
         let mut workers: Vec<_> = (0..request.workers).map(|_| Sockets::default()).collect();
         let mut dispatchers = Vec::new();
-        let further = self.further.into_iter().map(|it| (it.tcp, it.udp));
-        for (tcp, udp) in [(self.tcp, self.udp)].into_iter().chain(further) {
+        for BoundAddress { tcp, udp, .. } in self.0 {
             let (dispatcher, accepting) = accepting(tcp, request)?;
             dispatchers.extend(dispatcher);
             let udp = udp_of_workers(udp, request.workers);

@@ -72,8 +72,8 @@ pub fn take_over(messages: &[(&[u8], usize)], descriptor: BorrowedFd<'_>) -> Res
     let beginning = request_handover(Path::new("socket"), ours, &wanted)?;
     Ok(Taken {
         predecessors: beginning.predecessors.len(),
-        tcp: beginning.bound.tcp.len(),
-        udp: beginning.bound.udp.len(),
+        tcp: beginning.bound.main().tcp.len(),
+        udp: beginning.bound.main().udp.len(),
     })
 }
 

@@ -5,7 +5,7 @@ use super::message::{FurtherOffer, Message, Offer, PROTOCOL, PredecessorOffer};
 use super::{HANDOVER_GRACE, HandoverSocket, MAX_PREDECESSORS, Secrets, handover_socket};
 use crate::Error;
 use crate::h3::{self, Inboxes, PredecessorRelay, ProcessIds};
-use crate::listen::{Bound, Further};
+use crate::listen::{Bound, BoundAddress};
 use crate::selection::Selection;
 use crate::setup::Setup;
 use crate::stop::{AcceptPause, StopSignal};
@@ -163,14 +163,20 @@ impl Handover {
         // The other process reads it before it says that it is ready.
         self.selection().inspect(|it| it.save());
         let predecessors = self.predecessors.iter();
+        let (main, further) = (self.bound.main(), &self.bound.0[1..]);
+        let further_offer = |it: &BoundAddress| FurtherOffer {
+            address: it.address,
+            tcp: it.tcp.len(),
+            udp: it.udp.len(),
+        };
         let offer = Offer {
             process: std::process::id(),
             generation: self.ids.generation.number(),
-            address: self.bound.address,
-            further: self.further(),
+            address: main.address,
+            further: further.iter().map(further_offer).collect(),
             workers: self.ids.workers,
-            tcp: self.bound.tcp.len(),
-            udp: self.bound.udp.len(),
+            tcp: main.tcp.len(),
+            udp: main.udp.len(),
             server_id: self.ids.server.to_string(),
             predecessors: predecessors.map(|it| offer_of(it.ids())).collect(),
             secrets: self.secrets.clone(),
@@ -182,22 +188,11 @@ impl Handover {
         Ok(())
     }
 
-    fn further(&self) -> Vec<FurtherOffer> {
-        let offer = |it: &Further| FurtherOffer {
-            address: it.address,
-            tcp: it.tcp.len(),
-            udp: it.udp.len(),
-        };
-        self.bound.further.iter().map(offer).collect()
-    }
-
     /// The descriptors in the order that [`Offer`] tells.
     fn descriptors<'a>(&'a self, datagram_channel: &'a OwnedFd) -> Vec<BorrowedFd<'a>> {
-        let further = self.bound.further.iter().map(|it| (&it.tcp, &it.udp));
-        let sockets = [(&self.bound.tcp, &self.bound.udp)].into_iter();
-        let sockets = sockets.chain(further).flat_map(|(tcp, udp)| {
-            let tcp = tcp.iter().map(AsFd::as_fd);
-            tcp.chain(udp.iter().map(AsFd::as_fd))
+        let sockets = self.bound.0.iter().flat_map(|it| {
+            let tcp = it.tcp.iter().map(AsFd::as_fd);
+            tcp.chain(it.udp.iter().map(AsFd::as_fd))
         });
         let own = [self.socket.as_fd(), datagram_channel.as_fd()].into_iter();
         own.chain(self.predecessors.iter().map(PredecessorRelay::link))

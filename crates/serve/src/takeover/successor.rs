@@ -6,7 +6,7 @@ use super::message::{Message, Offer, PROTOCOL, PredecessorOffer};
 use super::{HandoverSocket, MAX_PREDECESSORS, Secrets};
 use crate::Error;
 use crate::h3::{PredecessorRelay, ProcessIds};
-use crate::listen::{self, Bound, Further, Request};
+use crate::listen::{self, Bound, BoundAddress, Request};
 use crate::options::{Bind, Options};
 use altway_http3::{Generation, ServerId, WorkerId};
 use std::io;
@@ -248,8 +248,8 @@ fn is_at(address: SocketAddr, bind: Bind, port: u16) -> bool {
 /// # Errors
 /// An address that was not handed over can't be had.
 fn arrange(bound: &mut Bound, request: &Request) -> Result<(), Error> {
-    listen::fit(bound.address, (&mut bound.tcp, &mut bound.udp), request)?;
-    let mut offered = std::mem::take(&mut bound.further);
+    let mut offered = bound.0.split_off(1);
+    listen::fit(&mut bound.0[0], request)?;
     let (any, named): (Vec<_>, Vec<_>) = request
         .further
         .iter()
@@ -257,10 +257,10 @@ fn arrange(bound: &mut Bound, request: &Request) -> Result<(), Error> {
         .partition(|(_, wanted)| wanted.port == 0);
     let mut arranged = Vec::new();
     for (place, wanted) in named.into_iter().chain(any) {
-        let is_it = |it: &Further| is_at(it.address, wanted.bind, wanted.port);
+        let is_it = |it: &BoundAddress| is_at(it.address, wanted.bind, wanted.port);
         let mut further = match offered.iter().position(is_it) {
             Some(place) => offered.swap_remove(place),
-            None => listen::listen_further(wanted, request)?,
+            None => listen::listen_at(wanted, request)?,
         };
         match wanted.with_udp {
             true if further.udp.is_empty() => {
@@ -269,16 +269,12 @@ fn arrange(bound: &mut Bound, request: &Request) -> Result<(), Error> {
             true => {}
             false => further.udp.clear(),
         }
-        listen::fit(
-            further.address,
-            (&mut further.tcp, &mut further.udp),
-            request,
-        )?;
+        listen::fit(&mut further, request)?;
         arranged.push((place, further));
     }
     arranged.sort_by_key(|(place, _)| *place);
     let in_order = arranged.into_iter().map(|(_, further)| further);
-    bound.further = in_order.collect();
+    bound.0.extend(in_order);
     Ok(())
 }
 
@@ -324,20 +320,13 @@ fn unpack(
     let predecessors = predecessors.collect::<Option<_>>()?;
     let addresses = offer.further.iter().map(|it| it.address);
     let addresses = [offer.address].into_iter().chain(addresses);
-    let mut sockets = addresses.zip(sockets(offer)).map(|(address, (tcp, udp))| {
+    let bound = addresses.zip(sockets(offer)).map(|(address, (tcp, udp))| {
         let tcp = next.by_ref().take(tcp).map(TcpListener::from).collect();
         let udp = next.by_ref().take(udp).map(UdpSocket::from).collect();
-        Further { address, tcp, udp }
+        BoundAddress { address, tcp, udp }
     });
-    let main = sockets.next()?;
-    let bound = Bound {
-        address: main.address,
-        tcp: main.tcp,
-        udp: main.udp,
-        further: sockets.collect(),
-    };
     Some(Start {
-        bound,
+        bound: Bound(bound.collect()),
         ids,
         predecessors,
         secrets: offer.secrets.clone(),
@@ -397,7 +386,8 @@ mod tests {
         request.further = vec![at(0), at(0)];
         let mut bound = listen::listen(&request).unwrap();
         let ports = |bound: &Bound| -> Vec<_> {
-            bound.further.iter().map(|it| it.address.port()).collect()
+            let further = bound.0[1..].iter();
+            further.map(|it| it.address.port()).collect()
         };
         let before = ports(&bound);
         // The first address is what an entry with any port would take.
