@@ -66,8 +66,7 @@ impl CertCompressor for Brotli {
 mod tests {
     use super::*;
     use crate::certs::Store;
-    use crate::tls::{self, Choices};
-    use crate::{Certificates, Identity, Protocols};
+    use crate::{Certificates, Identity, Options, tls};
     use rustls::compress::{CertDecompressor, DecompressionFailed};
     use rustls::pki_types::CertificateDer;
     use rustls::pki_types::pem::PemObject;
@@ -94,15 +93,11 @@ mod tests {
 
     /// Bytes that the server sends in answer to a hello, whose client reads Brotli or does not.
     fn first_flight(chain: &Identity, root: &Path, sends: bool, reads: bool) -> usize {
-        let choices = Choices {
-            protocols: Protocols::default(),
-            early_data: false,
+        let options = Options {
             certificate_compression: sends,
-            key_log: None,
-            ticket_keys: None,
-            challenges: None,
+            ..Options::clear_text()
         };
-        let tls = tls::configs(Certificates::new(chain.clone()), &choices).unwrap();
+        let tls = tls::configs(Certificates::new(chain.clone()), &options, false).unwrap();
         let mut roots = rustls::RootCertStore::empty();
         let read = CertificateDer::pem_file_iter(root).unwrap();
         roots.add_parsable_certificates(read.map(Result::unwrap));

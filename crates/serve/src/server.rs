@@ -322,17 +322,11 @@ fn listener_request(listener: &Listener) -> listen::ListenerRequest {
 
 /// The settings of TLS; `None` in clear text.
 fn tls_configs(options: &Options, early_data: bool) -> Result<Option<Tls>, Error> {
-    let choices = tls::Choices {
-        protocols: options.protocols,
-        early_data,
-        certificate_compression: options.certificate_compression,
-        key_log: options.key_log.as_ref(),
-        ticket_keys: options.ticket_keys.as_ref(),
-        challenges: options.challenges.as_ref(),
-    };
     match &options.security {
         Security::ClearText | Security::BehindTlsProxy => Ok(None),
-        Security::Tls(certificates) => tls::configs(certificates.clone(), &choices).map(Some),
+        Security::Tls(certificates) => {
+            tls::configs(certificates.clone(), options, early_data).map(Some)
+        }
     }
 }
 

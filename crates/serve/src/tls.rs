@@ -7,8 +7,8 @@ use crate::client_auth::Verifier;
 use crate::key_log::ForTls;
 use crate::reload::InUse;
 use crate::sessions::Sessions;
-use crate::ticket_keys::{self, Rotating, TicketKeys};
-use crate::{Certificates, Challenges, Error, KeyLog, Protocols};
+use crate::ticket_keys::{self, Rotating};
+use crate::{Certificates, Error, Options, Protocols};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::ProducesTickets;
 use rustls::version::{TLS12, TLS13};
@@ -76,49 +76,42 @@ impl Tls {
     }
 }
 
-/// Settings of TLS that an operator chooses.
-#[derive(Debug)]
-pub(crate) struct Choices<'a> {
-    pub(crate) protocols: Protocols,
-    /// QUIC: keep sessions for early data. There is none over TCP.
-    pub(crate) early_data: bool,
-    /// Chains are sent compressed to clients that can read them (RFC 8879).
-    pub(crate) certificate_compression: bool,
-    pub(crate) key_log: Option<&'a Arc<dyn KeyLog>>,
-    pub(crate) ticket_keys: Option<&'a TicketKeys>,
-    pub(crate) challenges: Option<&'a Challenges>,
-}
-
+/// The settings for `certificates` by the options. `early_data`: sessions of QUIC are kept for it; there is none over TCP.
+///
 /// # Errors
 /// The system gives no random numbers for the ticket keys.
-pub(crate) fn configs(certificates: Certificates, choices: &Choices<'_>) -> Result<Tls, Error> {
+pub(crate) fn configs(
+    certificates: Certificates,
+    options: &Options,
+    early_data: bool,
+) -> Result<Tls, Error> {
     let certificates = InUse::new(certificates);
-    let ticket_keys = choices.ticket_keys.cloned().map(ticket_keys::InUse::new);
+    let ticket_keys = options.ticket_keys.clone().map(ticket_keys::InUse::new);
     let ticketer: Arc<dyn ProducesTickets> = match &ticket_keys {
         Some(keys) => Arc::new(keys.clone()),
         // Keys change every six hours and are forgotten after twelve.
         None => Arc::new(Rotating::new(Instant::now)?),
     };
     let mut tcp = config(&certificates, &[&TLS13, &TLS12])?;
-    tcp.alpn_protocols = alpn_tcp(choices.protocols);
-    if let Some(challenges) = choices.challenges {
+    tcp.alpn_protocols = alpn_tcp(options.protocols);
+    if let Some(challenges) = &options.challenges {
         tcp.alpn_protocols.push(challenges::ALPN.into());
         tcp.cert_resolver = Arc::new(challenges.before(certificates.clone()));
     }
     tcp.ticketer = Arc::clone(&ticketer);
     let mut quic = config(&certificates, &[&TLS13])?;
     quic.send_tls13_tickets = TICKETS_QUIC;
-    if choices.early_data {
+    if early_data {
         quic.session_storage = Arc::new(Sessions::new());
     } else {
         quic.ticketer = ticketer;
     }
     let chains = cert_compression::cache();
     for config in [&mut tcp, &mut quic] {
-        if choices.certificate_compression {
+        if options.certificate_compression {
             cert_compression::enable(config, &chains);
         }
-        if let Some(key_log) = choices.key_log {
+        if let Some(key_log) = &options.key_log {
             config.key_log = Arc::new(ForTls(Arc::clone(key_log)));
         }
     }
@@ -127,7 +120,7 @@ pub(crate) fn configs(certificates: Certificates, choices: &Choices<'_>) -> Resu
         quic: Arc::new(quic),
         certificates,
         ticket_keys,
-        early_data: choices.early_data,
+        early_data,
     })
 }
 

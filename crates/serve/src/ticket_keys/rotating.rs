@@ -124,8 +124,7 @@ impl<C> fmt::Debug for Rotating<C> {
 mod tests {
     use super::*;
     use crate::certs::Store;
-    use crate::tls::{self, Choices};
-    use crate::{Certificates, Protocols};
+    use crate::{Certificates, Options, tls};
     use rustls::pki_types::CertificateDer;
     use rustls::pki_types::pem::PemObject;
     use rustls::version::{TLS12, TLS13};
@@ -236,15 +235,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).unwrap();
         let identity = store.leaf::<&str>(&[]).unwrap().identity().unwrap();
-        let choices = Choices {
-            protocols: Protocols::default(),
-            early_data: false,
-            certificate_compression: true,
-            key_log: None,
-            ticket_keys: None,
-            challenges: None,
-        };
-        let tls = tls::configs(Certificates::new(identity), &choices).unwrap();
+        let certificates = Certificates::new(identity);
+        let tls = tls::configs(certificates, &Options::clear_text(), false).unwrap();
         for version in [&TLS12, &TLS13] {
             let (clock, keys) = keys();
             let mut server = (*tls.tcp).clone();
