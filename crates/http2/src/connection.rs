@@ -235,7 +235,7 @@ impl Turn<'_> {
             out.extend_from_slice(PREFACE);
         }
         settings::put(&connection.config, connection.role, out);
-        connection.clock.settings_sent(self.now);
+        connection.clock.settings = Some(self.now);
         if let Some(increment) = connection.receive_window.open() {
             self.window_update(0, increment);
         }
@@ -321,7 +321,7 @@ impl Turn<'_> {
     fn stream_ended(&mut self) {
         let connection = &mut *self.connection;
         if connection.streams.is_empty() {
-            connection.clock.active(self.now);
+            connection.clock.active = self.now;
         }
         self.report_free_stream();
         self.end_if_finished();

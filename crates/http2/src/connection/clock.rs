@@ -24,13 +24,13 @@ const LAST_STREAM: u32 = (1 << 31) - 1;
 #[derive(Debug)]
 pub(super) struct Clock {
     /// Deadline of the peer's preface and SETTINGS.
-    preface: Option<Instant>,
+    pub(super) preface: Option<Instant>,
     /// Time at which our SETTINGS were sent that are not acknowledged.
-    settings: Option<Instant>,
+    pub(super) settings: Option<Instant>,
     /// Time at which a frame or field block began that is not complete.
-    frame: Option<Instant>,
+    pub(super) frame: Option<Instant>,
     /// Time at which the last bytes came, or the last stream ended.
-    active: Instant,
+    pub(super) active: Instant,
     /// Time to look for stalled streams next.
     sweep: Option<Instant>,
     /// Time at which the first request that outlives its response is ended.
@@ -61,30 +61,9 @@ impl Clock {
         self.rtt.map(|(rtt, _)| rtt)
     }
 
-    /// Time at which the last bytes came, or the last stream ended.
-    pub(super) fn last_active(&self) -> Instant {
-        self.active
-    }
-
-    pub(super) fn active(&mut self, now: Instant) {
-        self.active = now;
-    }
-
     /// A request outlives its response, until then.
     pub(super) fn linger(&mut self, until: Instant) {
         self.linger.get_or_insert(until);
-    }
-
-    pub(super) fn preface_received(&mut self) {
-        self.preface = None;
-    }
-
-    pub(super) fn frame_complete(&mut self) {
-        self.frame = None;
-    }
-
-    pub(super) fn settings_sent(&mut self, now: Instant) {
-        self.settings = Some(now);
     }
 
     /// False if there was nothing to acknowledge.
@@ -191,7 +170,7 @@ impl Turn<'_> {
         let Some(id) = self.connection.late_request() else {
             return self.end(Code::ENHANCE_YOUR_CALM, "a frame took too long");
         };
-        self.connection.clock.frame_complete();
+        self.connection.clock.frame = None;
         self.connection.last_stream = id;
         let mut stream = self.new_stream(id);
         stream.receiving = Progress::Done;

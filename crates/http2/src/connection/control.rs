@@ -50,7 +50,7 @@ impl Turn<'_> {
         }
         let connection = &mut *self.connection;
         connection.reading.received_preface = true;
-        connection.clock.preface_received();
+        connection.clock.preface = None;
         let before = connection.peer;
         connection.peer.update(payload, connection.role)?;
         let peer = connection.peer;

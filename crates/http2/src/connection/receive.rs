@@ -116,7 +116,7 @@ impl Turn<'_> {
     pub fn receive<'t, 'i: 't>(&'t mut self, input: &mut &'i [u8]) -> Option<Event<'t>> {
         if !input.is_empty() {
             self.send_preface();
-            self.connection.clock.active(self.now);
+            self.connection.clock.active = self.now;
         }
         loop {
             if let Some(event) = self.connection.events.pop_front() {
@@ -217,7 +217,7 @@ impl Turn<'_> {
             self.check(header)?;
             if header.kind == kind::DATA {
                 self.connection.reading.partial.clear();
-                self.connection.clock.frame_complete();
+                self.connection.clock.frame = None;
                 return self.begin_data(header).map(|()| Step::Done);
             }
         }
@@ -284,7 +284,7 @@ impl Turn<'_> {
             _ => self.control(header, payload).map(|()| None),
         };
         if self.connection.assembly.is_none() {
-            self.connection.clock.frame_complete();
+            self.connection.clock.frame = None;
         }
         happened
     }

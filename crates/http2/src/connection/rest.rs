@@ -12,7 +12,7 @@ impl Connection {
     #[must_use]
     pub fn idle_since(&self) -> Option<Instant> {
         let idles = self.streams.is_empty() && !self.state.closed;
-        idles.then(|| self.clock.last_active())
+        idles.then_some(self.clock.active)
     }
 }
 
