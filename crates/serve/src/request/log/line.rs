@@ -5,7 +5,7 @@ use crate::ClientCertificate;
 use crate::request::check::RequestHead;
 use altway_select::{ClientClass, ClientKey, Decision};
 use http::{Method, StatusCode};
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
@@ -142,8 +142,10 @@ impl Line<'_> {
         };
         let time_at = text.len();
         let duration_at = match format {
-            LogFormat::KeyValue => Some(self.push_key_value(&mut text)),
-            LogFormat::Json => Some(self.push_json(&mut text)),
+            LogFormat::KeyValue | LogFormat::Json => Some(self.push_pairs(Pairs {
+                is_json: format == LogFormat::Json,
+                text: &mut text,
+            })),
             LogFormat::Combined => {
                 self.push_combined(&mut text);
                 None
@@ -157,129 +159,44 @@ impl Line<'_> {
         }
     }
 
-    /// Appends the rest of a line behind the time. A text in quotes is escaped as `Debug` does it: it
-    /// can't end its line. Returns the offset of the duration.
-    fn push_key_value(&self, text: &mut String) -> usize {
-        let LoggedHead {
-            method,
-            path,
-            host,
-            referer,
-            agent,
-            certificate,
-        } = self.head;
-        let (client, protocol, bytes) = (self.client, self.protocol, self.bytes);
-        let status = self.status.as_u16();
-        push(
-            text,
-            format_args!(
-                " client={client} protocol={protocol} method={method} path={path:?} status={status} bytes={bytes}"
-            ),
-        );
-        if let Some(LoggedOffer {
-            decision,
-            key,
-            class,
-        }) = &self.logged_offer
-        {
-            let Decision {
-                offer,
-                reason,
-                propensity,
-                held,
-                ..
-            } = decision;
-            push(text, format_args!(" offer={offer} reason=\"{reason}\""));
-            push(
-                text,
-                format_args!(" class={class} key={key} propensity={propensity}"),
-            );
-            text.push_str(if *held { " held=1" } else { "" });
-        }
-        text.push_str(" duration=");
-        let duration_at = text.len();
-        for (key, value) in [("host", host), ("referer", referer), ("agent", agent)] {
-            if let Some(value) = value {
-                push(text, format_args!(" {key}={value:?}"));
-            }
-        }
-        if let Some(it) = certificate {
-            let (subject, fingerprint) = (it.subject(), it.fingerprint());
-            push(
-                text,
-                format_args!(" subject={subject:?} fingerprint={fingerprint}"),
-            );
-        }
-        if self.is_cut {
-            text.push_str(" cut=1");
-        }
-        duration_at
-    }
-
-    /// Appends the rest of a line behind the time. Returns the offset of the duration.
-    fn push_json(&self, text: &mut String) -> usize {
-        let LoggedHead {
-            method,
-            path,
-            host,
-            referer,
-            agent,
-            certificate,
-        } = self.head;
-        let (client, protocol) = (self.client, self.protocol);
+    /// Appends the rest of a line behind the time: keys with their values. Returns the offset of the duration.
+    fn push_pairs(&self, mut pairs: Pairs<'_>) -> usize {
+        let head = self.head;
+        pairs.push_in_json("\"");
         // An address and a method hold nothing to escape: a method is a token (RFC 9110 section 9.1).
-        push(
-            text,
-            format_args!(
-                "\",\"client\":\"{client}\",\"protocol\":\"{protocol}\",\"method\":\"{method}\",\"path\":"
-            ),
-        );
-        push_json(text, path);
-        let (status, bytes) = (self.status.as_u16(), self.bytes);
-        push(text, format_args!(",\"status\":{status},\"bytes\":{bytes}"));
+        pairs.word("client", self.client);
+        pairs.word("protocol", self.protocol);
+        pairs.word("method", &head.method);
+        pairs.string("path", &head.path);
+        pairs.number("status", self.status.as_u16());
+        pairs.number("bytes", self.bytes);
         if let Some(LoggedOffer {
             decision,
             key,
             class,
         }) = &self.logged_offer
         {
-            let Decision {
-                offer,
-                reason,
-                propensity,
-                held,
-                ..
-            } = decision;
-            push(text, format_args!(",\"offer\":\"{offer}\",\"reason\":"));
-            push_json(text, &reason.to_string());
-            push(
-                text,
-                format_args!(
-                    ",\"class\":\"{class}\",\"key\":\"{key}\",\"propensity\":{propensity}"
-                ),
-            );
-            text.push_str(if *held { ",\"held\":true" } else { "" });
+            pairs.word("offer", decision.offer);
+            pairs.string("reason", &decision.reason.to_string());
+            pairs.word("class", class);
+            pairs.word("key", key);
+            pairs.number("propensity", decision.propensity);
+            pairs.flag("held", decision.held);
         }
-        text.push_str(",\"duration\":");
-        let duration_at = text.len();
+        pairs.key("duration");
+        let duration_at = pairs.text.len();
+        let (host, referer, agent) = (&head.host, &head.referer, &head.agent);
         for (key, value) in [("host", host), ("referer", referer), ("agent", agent)] {
             if let Some(value) = value {
-                push(text, format_args!(",\"{key}\":"));
-                push_json(text, value);
+                pairs.string(key, value);
             }
         }
-        if let Some(it) = certificate {
-            text.push_str(",\"subject\":");
-            push_json(text, it.subject());
-            push(
-                text,
-                format_args!(",\"fingerprint\":\"{}\"", it.fingerprint()),
-            );
+        if let Some(it) = &head.certificate {
+            pairs.string("subject", it.subject());
+            pairs.word("fingerprint", it.fingerprint());
         }
-        if self.is_cut {
-            text.push_str(",\"cut\":true");
-        }
-        text.push('}');
+        pairs.flag("cut", self.is_cut);
+        pairs.push_in_json("}");
         duration_at
     }
 
@@ -297,6 +214,56 @@ impl Line<'_> {
             text.push_str(" \"");
             push_combined(text, value.as_deref().unwrap_or("-"), false);
             text.push('"');
+        }
+    }
+}
+
+/// Keys and values of a line: as `key=value`, or those of a JSON object.
+struct Pairs<'a> {
+    text: &'a mut String,
+    is_json: bool,
+}
+
+impl Pairs<'_> {
+    fn push_in_json(&mut self, text: &str) {
+        self.text.push_str(if self.is_json { text } else { "" });
+    }
+
+    fn key(&mut self, key: &str) {
+        let [before, behind] = match self.is_json {
+            true => [",\"", "\":"],
+            false => [" ", "="],
+        };
+        for part in [before, key, behind] {
+            self.text.push_str(part);
+        }
+    }
+
+    fn number(&mut self, key: &str, value: impl Display) {
+        self.key(key);
+        push(self.text, format_args!("{value}"));
+    }
+
+    /// Appends a text in which nothing is to be escaped.
+    fn word(&mut self, key: &str, value: impl Display) {
+        match self.is_json {
+            true => self.number(key, format_args!("\"{value}\"")),
+            false => self.number(key, value),
+        }
+    }
+
+    /// Appends a text in quotes. Outside of JSON it is escaped as `Debug` does it: it can't end its line.
+    fn string(&mut self, key: &str, value: &str) {
+        self.key(key);
+        match self.is_json {
+            true => push_json(self.text, value),
+            false => push(self.text, format_args!("{value:?}")),
+        }
+    }
+
+    fn flag(&mut self, key: &str, is_set: bool) {
+        if is_set {
+            self.number(key, if self.is_json { "true" } else { "1" });
         }
     }
 }
