@@ -1,6 +1,6 @@
 //! Content codings (RFC 9110 section 8.4.1), and which of them a client takes.
 
-use http::header::{ACCEPT_ENCODING, HeaderMap};
+use http::header::ACCEPT_ENCODING;
 use http::{HeaderValue, Request};
 use std::fmt;
 use std::str::FromStr;
@@ -128,11 +128,7 @@ impl AcceptedCodings {
 
     /// Returns the codings that a request accepts.
     pub(super) fn of_request<B>(request: &Request<B>) -> Self {
-        Self::of_headers(request.headers())
-    }
-
-    fn of_headers(headers: &HeaderMap) -> Self {
-        let lines = headers.get_all(ACCEPT_ENCODING).iter();
+        let lines = request.headers().get_all(ACCEPT_ENCODING).iter();
         Self::of(lines.map(HeaderValue::as_bytes))
     }
 

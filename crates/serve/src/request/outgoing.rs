@@ -50,13 +50,7 @@ impl Outgoing {
             Ok((range, record)) => Source::File(Reading::File(range), record),
             Err(body) => Source::Body(Sending::new(body)),
         };
-        Self {
-            source,
-            moved: now,
-            held,
-            handed_over: 0,
-            is_whole: false,
-        }
+        Self::new(source, held, now)
     }
 
     /// Makes one of the rest of a file.
@@ -65,8 +59,12 @@ impl Outgoing {
         held: MemoryReservation,
         now: Instant,
     ) -> Self {
+        Self::new(Source::File(reading, record), held, now)
+    }
+
+    fn new(source: Source, held: MemoryReservation, now: Instant) -> Self {
         Self {
-            source: Source::File(reading, record),
+            source,
             moved: now,
             held,
             handed_over: 0,

@@ -43,24 +43,6 @@ struct LoggedResponse {
 }
 
 impl ResponseRecord {
-    /// `began`: when the request's head was screened.
-    fn new(
-        counters: &Arc<WorkerCounters>,
-        protocol: Protocol,
-        status: StatusCode,
-        began: Instant,
-        logged: Option<Box<LoggedResponse>>,
-    ) -> Self {
-        Self(Some(OpenRecord {
-            counters: Arc::clone(counters),
-            protocol,
-            status,
-            began,
-            is_timed: true,
-            logged,
-        }))
-    }
-
     fn logged(&mut self) -> Option<&mut LoggedResponse> {
         self.0.as_mut()?.logged.as_deref_mut()
     }
@@ -106,7 +88,7 @@ impl<I> Requests<I> {
         Some(Arc::new(LoggedHead::of(head).with_certificate(certificate)))
     }
 
-    /// The record of a response of that length, if it is known.
+    /// The record of a response of that length, if it is known. `began`: when the request's head was screened.
     pub(super) fn new_record(
         &self,
         (head, began): (Option<Arc<LoggedHead>>, Instant),
@@ -126,8 +108,14 @@ impl<I> Requests<I> {
                 logged_offer: self.logged_offer(decision),
             })
         });
-        let counters = &self.responder.counters;
-        ResponseRecord::new(counters, self.protocol, status, began, logged)
+        ResponseRecord(Some(OpenRecord {
+            counters: Arc::clone(&self.responder.counters),
+            protocol: self.protocol,
+            status,
+            began,
+            is_timed: true,
+            logged,
+        }))
     }
 
     /// The log's words on a decision.

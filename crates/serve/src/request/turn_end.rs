@@ -15,7 +15,13 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 thread_local! {
-    static ENDED: RefCell<EndedResponses> = const { RefCell::new(EndedResponses::new()) };
+    static ENDED: RefCell<EndedResponses> = const {
+        RefCell::new(EndedResponses {
+            in_turn: false,
+            ended: Vec::new(),
+            files: None,
+        })
+    };
 }
 
 /// A turn of this thread in which responses are answered and sent: those that end in it do so when this is dropped.
@@ -132,16 +138,6 @@ fn close_all() {
     }
     // Its room serves the next turn.
     ENDED.with_borrow_mut(|it| it.ended = ended);
-}
-
-impl EndedResponses {
-    const fn new() -> Self {
-        Self {
-            in_turn: false,
-            ended: Vec::new(),
-            files: None,
-        }
-    }
 }
 
 impl FileFacts {
