@@ -41,7 +41,7 @@ const FIVE_OR_SIX_BYTES: &[u8] = &[0x88, 0x0f, 0x0d, 1, b'5', 0x0f, 0x0d, 1, b'6
 struct Frame(u8, u8, &'static [u8]);
 
 impl Frame {
-    /// Its bytes on a stream, or on the connection where it is about that.
+    /// The frame as it is sent on a stream, or on the connection where it is about that.
     fn bytes(self, stream: [u8; 4]) -> Vec<u8> {
         let Self(kind, flags, payload) = self;
         let stream = match kind {
@@ -58,7 +58,7 @@ impl Frame {
 #[derive(Clone, Copy)]
 struct Flood(&'static [Frame], Frame);
 
-/// Words to whoever writes to a connection.
+/// Messages to the task that writes to a connection.
 enum Write {
     Once(Vec<u8>),
     WithoutEnd(Vec<u8>),

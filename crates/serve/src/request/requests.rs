@@ -68,7 +68,7 @@ pub(crate) struct Requests<I> {
     pub(super) protocol: Protocol,
     pub(super) observer: ConnectionObserver,
     pub(super) latest: Option<LastPrepared<I>>,
-    /// In a box, which a connection that idles gives back.
+    /// The host of the latest request, in a box that a connection gives back when it idles.
     pub(super) known_host: Option<Box<KnownHost>>,
     has_responded: bool,
     /// Authority of the latest request of a client that may be told of HTTP/3 when the connection idles.

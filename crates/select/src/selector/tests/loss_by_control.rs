@@ -42,7 +42,7 @@ fn first_page(lost: u64) -> Observation {
     }
 }
 
-/// What the first response says, and what those after a page with `lost` packets say.
+/// The offers of the first response and of those after a page that lost `lost` packets.
 fn said(congestion: [Congestion; 2], lost: u64) -> [(Offer, AltSvc); 2] {
     let (selector, host) = (under(congestion), host());
     let client = client("chromium-linux", 1);
