@@ -12,8 +12,8 @@ const MAX_BYTES: u64 = 64 << 20;
 
 /// Reads a file, and returns its content with the metadata of the very file that it is from.
 ///
-/// Who writes to a pipe is waited for. A pipe that nobody writes to, and a device that has nothing yet, as a terminal,
-/// would be waited for without end: they are refused.
+/// A pipe is read until its writers have closed it. One without a writer, and a device that has nothing yet, as a terminal,
+/// would keep the reader for ever: they are refused.
 ///
 /// # Errors
 /// The system's, or there is nobody to wait for, or the file is longer than 64 MiB.
@@ -28,7 +28,7 @@ pub fn read_file(path: &Path) -> io::Result<(Vec<u8>, Metadata)> {
 /// Reads a file that is text, as [`read_file`] does.
 ///
 /// # Errors
-/// Those of [`read_file`], or the file is no UTF-8.
+/// The errors of [`read_file`], or the file is no UTF-8.
 pub fn read_text_file(path: &Path) -> io::Result<String> {
     let (bytes, _) = read_file(path)?;
     String::from_utf8(bytes).map_err(|_| {

@@ -11,7 +11,7 @@ const FIELD_OVERHEAD: usize = 32;
 
 /// The interim responses to one request (RFC 9110 section 15.2), as far as they have come: a client takes 1,024 of them, and
 /// fewer where they have more than 1 KiB of fields each. Servers send a few; some say every few seconds that they are at work.
-/// Whoever sends them without end would keep the client busy, and fill what holds them until somebody asks for them.
+/// A server that sends them without end would keep the client busy, and fill what holds them until somebody asks for them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct InterimResponses {
     bytes: usize,
