@@ -179,10 +179,10 @@ pub(crate) async fn in_time<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Roots;
+    use crate::http3::test_server;
     use crate::pool::SharedConnection as _;
-    use altway_http3::{Datagram, Endpoint, ServerConfig};
-    use rustls::pki_types::{PrivateKeyDer, ServerName};
+    use altway_http3::quic::QuicEndpoint as _;
+    use rustls::pki_types::ServerName;
     use socket2::{Domain, Socket as Socket2, Type};
     use std::net::UdpSocket;
     use std::time::Instant;
@@ -228,48 +228,9 @@ mod tests {
         assert_eq!(known, [there, gone]);
     }
 
-    /// A server of HTTP/3 at `socket` whose certificate is that of `localhost`, and a client's TLS that believes it.
+    /// A server at `socket` that has HTTP/3 connections begin, and a client's TLS that believes its certificate.
     fn http3_server(socket: UdpSocket) -> Tls {
-        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-        let roots = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(roots.path(), made.cert.pem()).unwrap();
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
-        let mut tls = rustls::ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![made.cert.der().clone()], key)
-            .unwrap();
-        tls.alpn_protocols = vec!["h3".into()];
-        let config = ServerConfig::new(Arc::new(tls));
-        let mut endpoint = <Endpoint>::server(&config, [7; 32]).unwrap();
-        socket
-            .set_read_timeout(Some(Duration::from_millis(10)))
-            .unwrap();
-        std::thread::spawn(move || {
-            let (mut payload, mut batch) = ([0; 2_048], Vec::new());
-            loop {
-                if let Ok((len, remote)) = socket.recv_from(&mut payload) {
-                    let datagram = Datagram {
-                        remote,
-                        local_ip: None,
-                        ecn: None,
-                        payload: &payload[..len],
-                    };
-                    endpoint.handle_datagram(Instant::now(), datagram);
-                }
-                endpoint.handle_timeout(Instant::now());
-                while endpoint.poll_event().is_some() {}
-                while let Some(sent) = endpoint.poll_transmit(Instant::now(), &mut batch) {
-                    let size = sent.segment_size.unwrap_or(sent.size);
-                    for datagram in batch.chunks(size) {
-                        socket.send_to(datagram, sent.destination).unwrap();
-                    }
-                }
-            }
-        });
-        Tls::new(&Roots::File(roots.path().to_owned()), None).unwrap()
+        test_server::start(socket, |endpoint| while endpoint.poll_event().is_some() {})
     }
 
     #[tokio::test]

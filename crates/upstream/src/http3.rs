@@ -310,4 +310,6 @@ impl Http3Body {
 }
 
 #[cfg(test)]
+pub(crate) mod test_server;
+#[cfg(test)]
 mod tests;

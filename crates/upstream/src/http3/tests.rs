@@ -1,14 +1,12 @@
 //! Servers of HTTP/3 that mean harm: what they do to one request ends with it, and keeps no other waiting.
 
 use super::*;
+use crate::Protocol;
 use crate::content::Content;
 use crate::tls::Tls;
-use crate::{Protocol, Roots};
 use altway_http3::quic::{self, Direction, Event, QuicConnection as _, QuicEndpoint as _, Read};
-use altway_http3::{Datagram, ServerConfig};
 use http::{Method, StatusCode};
 use http_body_util::Empty;
-use rustls::pki_types::PrivateKeyDer;
 use std::net::UdpSocket;
 use tokio::time::timeout;
 
@@ -22,44 +20,11 @@ const NO_CONTENT: &[u8] = &[0, 0];
 
 /// A server that answers the first request of all with `first`, and `next` without end, and others with 200.
 fn flooding(first: &'static [u8], next: &'static [u8]) -> (SocketAddr, Tls) {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let roots = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(roots.path(), made.cert.pem()).unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
-    let tls = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![made.cert.der().clone()], key)
-        .unwrap();
-    let config = ServerConfig::new(Arc::new(tls)).over();
-    let endpoint = <quic::Endpoint>::server(&config, [7; 32]).unwrap();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
-    std::thread::spawn(move || serve(&socket, endpoint, Bytes::from_static(first), next));
-    (
-        address,
-        Tls::new(&Roots::File(roots.path().to_owned()), None).unwrap(),
-    )
-}
-
-fn serve(socket: &UdpSocket, mut endpoint: quic::Endpoint, mut left: Bytes, next: &[u8]) {
-    let pause = Some(Duration::from_millis(10));
-    socket.set_read_timeout(pause).unwrap();
     let next = Bytes::from(next.repeat(1_000));
-    let (mut payload, mut batch, mut flooded) = ([0; 2_048], Vec::new(), None);
-    loop {
-        if let Ok((len, remote)) = socket.recv_from(&mut payload) {
-            let datagram = Datagram {
-                remote,
-                local_ip: None,
-                ecn: None,
-                payload: &payload[..len],
-            };
-            endpoint.handle_datagram(Instant::now(), datagram);
-        }
-        endpoint.handle_timeout(Instant::now());
+    let (mut left, mut flooded) = (Bytes::from_static(first), None);
+    let answer = move |endpoint: &mut quic::Endpoint| {
         while let Some((handle, event)) = endpoint.poll_event() {
             let Some(connection) = endpoint.connection(handle) else {
                 continue;
@@ -87,14 +52,8 @@ fn serve(socket: &UdpSocket, mut endpoint: quic::Endpoint, mut left: Bytes, next
                 left = next.clone();
             }
         }
-        while let Some(sent) = endpoint.poll_transmit(Instant::now(), &mut batch) {
-            let size = sent.segment_size.unwrap_or(sent.size);
-            for datagram in batch.chunks(size) {
-                // The proxy may have gone.
-                let _ = socket.send_to(datagram, sent.destination);
-            }
-        }
-    }
+    };
+    (address, test_server::start(socket, answer))
 }
 
 async fn connect((address, tls): (SocketAddr, Tls)) -> Http3 {
