@@ -139,7 +139,7 @@ fn is_file(text: &str, method: &Method) -> bool {
     *method == Method::HEAD || FILES.iter().any(|(_, content)| *content == text)
 }
 
-/// Each of several parts is one of a file.
+/// Checks that each of several parts is one of a file.
 fn parts(kind: &str, text: &str) {
     let boundary = kind.strip_prefix("multipart/byteranges; boundary=");
     let line = format!("\r\n--{}", boundary.expect("RFC 9110 section 14.6"));

@@ -89,7 +89,7 @@ pub struct Sandbox {
     pub write: Vec<PathBuf>,
 }
 
-/// On, with what the configuration names.
+/// A sandbox that is on, with what the configuration names.
 impl Default for Sandbox {
     fn default() -> Self {
         Self {

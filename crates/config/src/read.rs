@@ -1,4 +1,4 @@
-//! From a text to a plan: the tree of the text is walked once, and whatever is wrong is noted on the way.
+//! Reading of a text into a plan: the tree of the text is walked once, and whatever is wrong is noted on the way.
 //!
 //! Each key is checked by itself here, and that a table has the keys that it needs; whether values go
 //! together is checked in `plan`, over what could be read, so that one fault does not hide another.
@@ -31,7 +31,7 @@ pub fn read(name: &str, text: &str, files: &mut dyn ConfigFiles) -> Result<Plan,
     read_with_places(name, text, files).map(|(plan, _)| plan)
 }
 
-/// As [`read`], with the places of its keys, for whoever finds that what a key names is not there.
+/// Reads as [`read`] does, and gives the places of the keys besides, to report that what a key names is not there.
 ///
 /// # Errors
 /// Everything that is wrong with it.

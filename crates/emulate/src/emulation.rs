@@ -437,7 +437,7 @@ impl Emulation {
         })
     }
 
-    /// Also keeps two callers from mixing up a restart and a report.
+    /// Locks the baseline of the counters, which also keeps two callers from mixing up a restart and a report.
     fn since(&self) -> MutexGuard<'_, CounterBaseline> {
         // Nothing that holds it can panic between its two fields.
         self.since.lock().unwrap_or_else(PoisonError::into_inner)

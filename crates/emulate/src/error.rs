@@ -130,7 +130,7 @@ pub enum Error {
     /// This host passes no packets from interface to interface, so that there is nothing to shape.
     #[error("this host does not forward packets between its interfaces")]
     NoForwarding,
-    /// There is no interface of that name here.
+    /// No interface here has that name.
     #[error("there is no interface `{name}`")]
     NoInterface {
         /// The one that was asked for.

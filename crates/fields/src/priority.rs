@@ -46,7 +46,7 @@ impl Priority {
 }
 
 impl fmt::Display for Priority {
-    /// As the value of a Priority field or of a PRIORITY_UPDATE frame.
+    /// Writes the value of a Priority field or of a PRIORITY_UPDATE frame.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let incremental = if self.incremental { ", i" } else { "" };
         write!(f, "u={}{incremental}", self.urgency)

@@ -169,7 +169,7 @@ proptest! {
         prop_assert_eq!(out, (0..sent).collect::<Vec<_>>());
     }
 
-    /// Whoever sleeps until `poll_timeout` gets each packet at the moment at which it is due.
+    /// A caller that sleeps until `poll_timeout` gets each packet at the moment at which it is due.
     #[test]
     fn the_timer_misses_no_packet(
         mbit in 0..20_u64,

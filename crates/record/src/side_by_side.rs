@@ -12,9 +12,9 @@ pub enum SideBySide {
     /// A single transfer.
     #[default]
     Off,
-    /// As many transfers as the machine's processors allow.
+    /// The number of transfers that the machine's processors allow.
     Auto,
-    /// At most so many transfers, from 2 to [`Self::MOST`].
+    /// At most the given number of transfers, from 2 to [`Self::MOST`].
     AtMost(u8),
 }
 

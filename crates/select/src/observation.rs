@@ -125,7 +125,7 @@ impl Observation {
 pub(crate) enum Rate {
     /// Bit/s.
     Known(f64),
-    /// At least so many bit/s.
+    /// A rate of at least the given number of bit/s.
     AtLeast(f64),
 }
 

@@ -2,8 +2,8 @@
 //!
 //! The work of mkcert, built in: [`Store`] keeps the authority and one leaf in a directory, makes what is
 //! missing and renews what expires; [`trust`] explains and does what makes a system trust the authority.
-//! Whoever has the authority's key can impersonate every site to those who trust it: the key never leaves its
-//! directory, is readable by its owner only, and is never overwritten.
+//! The authority's key can impersonate every site to those who trust it: it never leaves its directory, is readable by
+//! its owner only, and is never overwritten.
 
 mod names;
 mod store;

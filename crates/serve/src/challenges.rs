@@ -1,7 +1,7 @@
 //! Answers to the challenges by which a certificate authority finds out whose a name is (RFC 8555 section 8, RFC 8737).
 //!
-//! Whoever orders certificates puts answers here and takes them away; the server gives them to whoever asks, over
-//! clear text and in TLS handshakes, on all its threads. What is put here can be seen by everybody.
+//! An ACME client puts answers here and takes them away; the server gives them to all who ask, over clear text and in
+//! TLS handshakes, on all its threads. Answers are public.
 
 use crate::locks::{read, write};
 use crate::reload::InUse;
@@ -43,7 +43,7 @@ struct Answers {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidChallenge {
-    /// There are as many answers as allowed.
+    /// No more answers may be put: as many as allowed are there.
     #[error("there are {} answers to challenges already", Challenges::MAX)]
     TooMany,
     /// The token has characters that are not allowed (RFC 8555 section 8.1).

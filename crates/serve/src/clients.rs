@@ -39,7 +39,7 @@ const STALLED_HANDSHAKE: Duration = Duration::from_secs(1);
 /// are forgotten: whoever has that many prefixes needs no prefix twice.
 const MAX_IDLE_PREFIXES: usize = 16_384;
 
-/// What a connection runs over.
+/// Transport that a connection runs over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transport {
     Tcp,
@@ -55,7 +55,7 @@ pub(crate) struct Clients(Rc<Shared>);
 
 struct Shared {
     limits: Limits,
-    /// Of all clients.
+    /// Bytes held for all clients.
     held: HeldBytes,
     table: RefCell<Table>,
     handshakes: Cell<usize>,
@@ -66,12 +66,12 @@ struct Shared {
 }
 
 struct Table {
-    /// Those with connections. Hashed with a secret: the keys are the peers' choice.
+    /// Clients with connections. Hashed with a secret: the keys are the peers' choice.
     clients: HashMap<ClientPrefix, Rc<Client>>,
     /// Theoretical arrival times of the next requests of those without connections; [`MAX_IDLE_PREFIXES`] at most.
     departed: LruCache<ClientPrefix, Instant, RandomState>,
     order: Order<Weak<AdmittedConnection>>,
-    /// By transport.
+    /// Open connections, by transport.
     open: [usize; 2],
     /// Connections among them that have been asked to end, by transport.
     leaving: [usize; 2],
@@ -117,13 +117,13 @@ pub(crate) struct AdmittedConnection {
     address: IpAddr,
     transport: Transport,
     began: Instant,
-    /// Its entry in the table's order.
+    /// Place of the connection's entry in the table's order.
     place: usize,
     phase: Cell<Phase>,
     requests: Cell<usize>,
-    /// Of QUIC, once the handshake is done: its endpoint among the worker's, and its name there.
+    /// Endpoint among the worker's and handle there of a connection over QUIC, once the handshake is done.
     handle: Cell<Option<(usize, ConnectionHandle)>>,
-    /// Of the task that waits for [`evicted`](Self::evicted).
+    /// Waker of the task that waits for [`evicted`](Self::evicted).
     waker: RefCell<Option<Waker>>,
 }
 
@@ -195,8 +195,8 @@ impl Clients {
         own.saturating_add(self.0.held.bytes())
     }
 
-    /// Whether a client has used up half of what it may have of connections or handshakes: then forged
-    /// packets could use up the rest.
+    /// Tells whether a client has used up half of its connections or handshakes: then forged packets could use
+    /// up the rest.
     pub(crate) fn is_crowded(&self, address: IpAddr) -> bool {
         let limits = &self.0.limits;
         let table = self.0.table.borrow();
@@ -373,7 +373,7 @@ impl AdmittedConnection {
         self.handle.set(Some((endpoint, handle)));
     }
 
-    /// So many requests are in progress now; whether the client, and all clients, may have them. Those
+    /// Sets the number of requests in progress, and tells whether the client, and all clients, may have them. Those
     /// beyond are to be refused: they count until they are said to be gone.
     pub(crate) fn set_requests(&self, requests: usize) -> bool {
         let before = self.requests.replace(requests);
@@ -424,7 +424,7 @@ impl AdmittedConnection {
         self.client.held.clone()
     }
 
-    /// What the client's QUIC connections may hold together.
+    /// Share of held bytes that the client's QUIC connections have together.
     pub(crate) fn quic_share(&self) -> HeldShare {
         let share = self.shared.limits.quic_held_bytes_per_client();
         self.client
@@ -433,7 +433,7 @@ impl AdmittedConnection {
             .clone()
     }
 
-    /// Whether the connection is to end, to make room for others.
+    /// Tells whether the connection is to end, to make room for others.
     pub(crate) fn is_evicted(&self) -> bool {
         self.phase.get() == Phase::Leaving
     }

@@ -8,8 +8,8 @@ use std::collections::hash_map::Entry;
 /// such a wildcard; case, a port and a last dot don't count.
 #[derive(Debug, Clone)]
 pub struct HostTable<T> {
-    /// By names in lower case, and addresses as URIs have them; by what follows the `*` of a wildcard, which begins with a
-    /// dot as no name does.
+    /// Entries by name in lower case, or by address as URIs have it; of a wildcard, by the text after its `*`, which begins
+    /// with a dot as no name does.
     by_name: FxHashMap<Box<[u8]>, T>,
 }
 

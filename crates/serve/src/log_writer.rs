@@ -32,7 +32,7 @@ struct Handle(Arc<Queue>);
 
 struct Queue {
     state: Mutex<State>,
-    /// There is something to do for the thread.
+    /// Signal that the thread has something to do.
     filled: Condvar,
     /// Everything is written.
     emptied: Condvar,

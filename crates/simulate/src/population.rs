@@ -57,11 +57,11 @@ impl Mix {
 pub struct Hostility {
     /// Share of clients; each visits five times as often as others.
     pub share: f64,
-    /// They acknowledge so that HTTP/3 seems e² times slower and HTTP/2 e times faster.
+    /// Clients that acknowledge so that HTTP/3 seems e² times slower and HTTP/2 e times faster.
     pub fake_times: bool,
-    /// They take 15 % of what they could over HTTP/3.
+    /// Clients that take 15 % of what they could over HTTP/3.
     pub fake_rates: bool,
-    /// Each of their visits has another User-Agent.
+    /// Clients of which each visit has another User-Agent.
     pub fake_agents: bool,
 }
 
@@ -82,7 +82,7 @@ pub struct Population {
     pub page_gap: f64,
     /// Clients that lie.
     pub hostility: Hostility,
-    /// From this day on desktop Chromium takes 2.2 times as much over QUIC, and Safari 0.4 times.
+    /// Day from which on desktop Chromium takes 2.2 times as much over QUIC, and Safari 0.4 times.
     pub browsers_change: Option<u32>,
     /// Days after which a client at home gets another address: IPv6 prefixes that change; `None`: never.
     pub address_life: Option<u32>,

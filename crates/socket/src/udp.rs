@@ -48,7 +48,7 @@ pub trait NonBlocking: AsFd {
     fn try_write<T>(&self, call: impl FnOnce() -> io::Result<T>) -> io::Result<T>;
 }
 
-/// For loops that ask the kernel themselves, with poll(2) for instance.
+/// Sockets for loops that ask the kernel themselves, with poll(2) for instance.
 impl NonBlocking for std::net::UdpSocket {
     fn try_read<T>(&self, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         call()
@@ -86,11 +86,11 @@ impl Default for Settings {
 /// Reason for which sending ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendOutcome {
-    /// There is nothing left to send.
+    /// Nothing is left to send.
     Drained,
     /// The socket's buffer is full.
     Blocked,
-    /// There is more, but it is the others' turn.
+    /// More is left to send, but it is the others' turn.
     More,
 }
 
@@ -107,9 +107,9 @@ impl Turn {
 /// System calls that were made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Calls {
-    /// To receive (recvmmsg), those in vain included.
+    /// Calls to receive (recvmmsg), those in vain included.
     pub receive: u64,
-    /// To send (sendmmsg), those in vain included.
+    /// Calls to send (sendmmsg), those in vain included.
     pub send: u64,
 }
 

@@ -1,6 +1,6 @@
 //! Width that an interval must have so that it may be looked at several times.
 //!
-//! Whoever looks at growing data until the interval suits him finds intervals that leave out the
+//! An analyst who looks at growing data until the interval suits him finds intervals that leave out the
 //! truth more often than they say. Pocock (1977) widens all of them alike, so that all looks together
 //! keep the level; Jennison and Turnbull (1989) call them repeated confidence intervals. Then it does
 //! not matter at which look, or why, the measuring ends.

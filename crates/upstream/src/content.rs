@@ -273,7 +273,7 @@ impl State {
         self.fault.is_none()
     }
 
-    /// Whether nothing is to come; where the length is known, whoever sends it may not ask again.
+    /// Tells whether nothing is to come; where the length is known, the sender may not ask again.
     fn is_at_end(&self) -> bool {
         self.source.is_end_stream() || self.source.size_hint().upper() == Some(0)
     }

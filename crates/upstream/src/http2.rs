@@ -167,7 +167,7 @@ impl SharedConnection for Http2 {
         matches!(ready, Poll::Ready(Err(_)))
     }
 
-    /// As far as the server's settings are known.
+    /// Tells whether there is room for a request, as far as the server's settings are known.
     fn has_room(&self) -> bool {
         self.active.count() < self.handle.current_max_send_streams()
     }

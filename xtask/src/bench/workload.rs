@@ -28,7 +28,7 @@ pub(crate) enum Workload {
     /// 100 connections, one stream each, one small file.
     #[value(name = "W4")]
     W4,
-    /// As W1, over 200 small files.
+    /// W1 over 200 small files.
     #[value(name = "W5")]
     W5,
     /// 100 connections, 10 streams each, one small file, over HTTP/3.

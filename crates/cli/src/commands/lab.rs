@@ -493,7 +493,7 @@ fn write_report(path: &Path, manifest: &Manifest, samples: &[Sample]) -> Result<
     Ok(rendered)
 }
 
-/// That what was measured is not what it was when the last report was written.
+/// Says that the samples are not those of which the last report was written.
 fn print_changes(folder: &Path, printer: &Printer) -> Result<()> {
     let measured = |name: &String| name == "samples.csv" || name == "manifest.json";
     let changed: Vec<String> = altway_lab::changed_files(folder)?;

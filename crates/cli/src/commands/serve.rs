@@ -449,7 +449,7 @@ fn serving(server: &Server, plan: &Plan) -> String {
     )
 }
 
-/// Which congestion control there is, in words.
+/// Names the congestion control of both transports, in words.
 fn controls(of: &CongestionInUse) -> String {
     match of.quic {
         Some(quic) if quic.kernel_name() != of.tcp => {

@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// What the page shows once it has asked the server twice: text of its parts, and how it is laid out.
+/// Script that gives the text of the page's parts and their layout, once the page has asked the server twice.
 const LOOK: &str = r##"(async () => {
   const text = (id) => document.getElementById(id).innerText;
   for (let step = 0; step < 100 && (text("state") !== "live" || !document.querySelector("#chart polyline")); step += 1) {
@@ -41,7 +41,7 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
-    /// With a profile of its own in `dir`, and these options besides.
+    /// Starts a browser with a profile of its own in `dir`, and these options besides.
     pub(crate) fn start(dir: &Dir, options: &str) -> Self {
         let [to, from] = ["to", "from"].map(|name| dir.path().join(name));
         for pipe in [&to, &from] {

@@ -1,4 +1,4 @@
-//! What `openssl s_client` sees of the server's certificate: stapled, replaced, kept.
+//! The server's certificate as `openssl s_client` sees it: stapled, replaced, kept.
 
 use crate::common::{Dir, Serving, eventually, installed, skipped, success, text};
 use rustix::process::{Pid, Signal, kill_process};
@@ -55,7 +55,7 @@ fn serving(dir: &Dir) -> Serving {
     Serving::start(dir, &[&files[..], &["--ocsp", "ocsp.der"]].concat())
 }
 
-/// What a new connection shows.
+/// Asks `openssl s_client` for the certificate that a new connection shows.
 fn seen(serving: &Serving, more: &str) -> String {
     let to = format!("localhost:{}", serving.port);
     let mut client = Command::new("openssl");

@@ -86,7 +86,7 @@ fn a_change_of_the_running_link_is_felt(engine: &Engine) {
     assert!(router(engine, &["reset"]).contains("not shaped"));
 }
 
-/// Of HTTP/2 and HTTP/3 in bit/s, connection and all.
+/// Measures transfers over HTTP/2 and HTTP/3, connection included, in bit/s.
 fn transfer_rates(engine: &Engine) -> [f64; 2] {
     let load = "load --insecure --json --protocol h2,h3 https://server:8443/1MB";
     let mut command = engine.compose(&["run", "--rm", "-T", "--no-deps", "client"]);

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 /// The cases of the suite.
 const CASES: usize = 145;
 
-/// How often a case may be tried. Some send a request and then an offence, and demand that the next
+/// Number of times that a case may be tried. Some send a request and then an offence, and demand that the next
 /// frame speaks of the offence; an answer that was on its way before the offence arrived fails them,
 /// now here, now there.
 const ROUNDS: usize = 4;

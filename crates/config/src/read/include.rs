@@ -38,7 +38,7 @@ impl ConfigFiles for NoFiles {
 
 /// A text of `include`, and where it stands.
 pub(super) struct Include {
-    /// With the folder of the file that it stands in.
+    /// Path of the file, with the folder of the file that names it.
     path: String,
     span: Range<usize>,
 }

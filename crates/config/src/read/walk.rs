@@ -26,7 +26,7 @@ pub(super) struct Walk {
 /// A table and the path of its keys.
 pub(super) struct Table<'v, 't> {
     pub(super) tree: &'v Tree<'t>,
-    /// With a dot at its end, unless it is the root.
+    /// Path of the table, with a dot at its end, unless it is the root.
     pub(super) prefix: String,
     /// Name of the table in messages.
     pub(super) title: &'static str,

@@ -14,7 +14,7 @@ macro_rules! cases {
     };
 }
 
-/// Those of packet sockets; netem's is run where there is netem.
+/// Cases over packet sockets; netem's is run where there is netem.
 pub(crate) const CASES: &[Case] = cases![
     a_wire_between_two_interfaces_delays_and_counts_packets_but_not_arp,
     sides_are_found_by_their_addresses_and_attached_ends_send_packets_of_the_wire,

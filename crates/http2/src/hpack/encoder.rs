@@ -19,7 +19,7 @@ use crate::field_block::{Content, FieldBlock, Indexing};
 pub(crate) struct Encoder {
     /// Tagged with the hash of name and value.
     table: DynamicTable<u64>,
-    /// In a box of its own, which a connection that idles gives back.
+    /// Latest encoded blocks, in a box of their own, which a connection that idles gives back.
     memo: Option<Box<Memo>>,
     /// A size update that the peer has not been told of.
     pending: Option<SizeUpdate>,

@@ -98,7 +98,7 @@ pub(crate) struct Pair {
     pub(crate) flight: Vec<Vec<u8>>,
     path: Path,
     random: fastrand::Rng,
-    /// To the server, and to the client.
+    /// Directions of the link: to the server, and to the client.
     ways: [Direction<Packet>; 2],
     /// Packets that have left the link and are delivered now, or later if they were held back.
     arriving: BTreeMap<(Instant, u64), Packet>,

@@ -60,7 +60,7 @@ pub struct Endpoint<S = ()> {
     pool: Option<Pool>,
     handshake_timeout: Duration,
     max_segments: usize,
-    /// By the QUIC endpoint's handle, which it assigns densely.
+    /// Connections by the QUIC endpoint's handle, which it assigns densely.
     slots: Vec<Option<Box<Slot<S>>>>,
     /// Slots that may have events.
     awake: VecDeque<usize>,

@@ -26,7 +26,7 @@ const CHUNK: usize = 64 << 10;
 pub(crate) enum Supply {
     /// More than the path takes.
     Endless,
-    /// So many bytes, each time that so much time is over.
+    /// The given number of bytes, each time that the given time is over.
     Each(Duration, usize),
 }
 

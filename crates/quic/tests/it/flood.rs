@@ -15,7 +15,7 @@ use crate::wire::{
 /// Unvalidated handshakes that may be in progress.
 const THRESHOLD: usize = 50;
 
-/// So many clients whose first packet comes from a forged address.
+/// Sends the first packets of clients with forged addresses, one for each number.
 fn flood(server: &mut Endpoint, now: Instant, numbers: std::ops::Range<u32>) {
     let mut forger = client(|_| {});
     for number in numbers {

@@ -144,7 +144,7 @@ fn transfer(mut pair: Pair, keys: &Counting, mut update: impl FnMut(&mut Pair)) 
     keys.made() - before
 }
 
-/// As many as TLS 1.3's AES-GCM may (RFC 9001 section 6.6).
+/// Packets that one key of AES-GCM may protect (RFC 9001 section 6.6).
 const AES_GCM: u64 = 1 << 23;
 
 #[test]

@@ -380,7 +380,7 @@ fn placement(placement: &Placement) -> Option<(&'static str, String)> {
     Some(("processors and priority", parts.join(", ")))
 }
 
-/// What a link goes through, in the plan's words.
+/// Describes the changes that a link goes through, in the plan's words.
 fn link_changes(link: &LinkWords) -> String {
     let traces = link
         .traces()

@@ -45,8 +45,8 @@ pub struct SurfaceModel {
 }
 
 impl SurfaceModel {
-    /// By `surface` alone, which was `fitted` on the operator's own machine or elsewhere: then it may be off by
-    /// some percent already, and a margin would add to it.
+    /// A model of `surface` alone, which was `fitted` on the operator's own machine or elsewhere: then the surface may
+    /// be off by some percent already, and a margin would add to it.
     #[must_use]
     pub fn surface(surface: Surface, fitted: bool) -> Self {
         let margin = if fitted { MARGIN } else { 0.0 };

@@ -12,7 +12,7 @@ const CLASS: u8 = 0x3f;
 const OCCUPIED: u8 = 0x40;
 const REFERENCED: u8 = 0x80;
 
-/// At most as many entries as places, of `N` bytes each. Memory is touched as entries come.
+/// Table of at most as many entries as places, of `N` bytes each. Memory is touched as entries come.
 #[derive(Debug, Clone)]
 pub(crate) struct Table<const N: usize> {
     places: Vec<[u8; N]>,

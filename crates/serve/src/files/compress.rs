@@ -1,8 +1,8 @@
 //! Compressed forms that are made when they are first asked for, and kept.
 //!
-//! They are of files, which are the same for everybody. What an attacker learns from the lengths of compressed
-//! responses (BREACH) is about content in which a secret stands beside something of the attacker's; a service
-//! that answers with such content is not compressed here.
+//! Compressed forms are of files, which are the same for everybody. The lengths of compressed responses tell an
+//! attacker (BREACH) of content in which a secret stands beside something of the attacker's; a service that answers with
+//! such content is not compressed here.
 
 use super::background::Background;
 use super::coding::{Codings, ContentCoding};

@@ -21,7 +21,7 @@ pub(crate) const CHUNK: usize = 32 << 10;
 /// A response's body, whose record is closed when it is dropped: then all that will ever be sent
 /// of it was handed to the transport.
 ///
-/// It never waits, unless it is a service's.
+/// A body never waits, unless it is a service's.
 #[derive(Debug)]
 pub struct Body {
     content: Content,

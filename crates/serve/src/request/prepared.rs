@@ -136,8 +136,8 @@ impl<I> Requests<I> {
         })
     }
 
-    /// To be called when a prepared answer was sent with `sent` bytes of its body: logs one that was sent
-    /// whole, and gives what is left of another.
+    /// Notes that a prepared answer was sent with `sent` bytes of its body: logs one that was sent whole, and gives the
+    /// rest of another.
     pub(crate) fn sent_prepared(
         &mut self,
         prepared: &Prepared,

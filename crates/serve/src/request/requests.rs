@@ -148,7 +148,7 @@ struct RequestFacts {
     logged: Option<Arc<LoggedHead>>,
     /// The connection's end of the tunnel, where the request is offered an upgrade.
     connection_half: Option<Box<ConnectionHalf>>,
-    /// Where its content may turn out to be too long.
+    /// Note of content that is longer than allowed, where its length is not known at first.
     overrun: Option<Overrun>,
 }
 

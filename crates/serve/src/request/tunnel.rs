@@ -142,7 +142,7 @@ struct Pipe {
     writer: Option<Waker>,
     /// The connection, when it waits for bytes.
     carrier: Option<Waker>,
-    /// Whoever waits for the tunnel to open, and then for its client to go.
+    /// Task that waits for the tunnel to open, and then for its client to go.
     watcher: Option<Waker>,
 }
 

@@ -111,7 +111,7 @@ pub(super) struct Driver {
     output: Output,
     /// Bytes that were read and not handed to the engine yet, because the socket was full.
     backlog: Vec<u8>,
-    /// There is input that no event of the socket will tell of.
+    /// Whether there is input that no event of the socket will tell of.
     more: bool,
     /// Time until which the remaining output of a connection that is over may still leave.
     giving_up: Option<Instant>,

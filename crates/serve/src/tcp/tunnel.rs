@@ -32,8 +32,8 @@ const READ_BYTES: usize = 8 << 10;
 /// Time that the client has to close its half once the service has ended the stream.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// As patient as the idle time-out of QUIC is by default: a client in a lift comes back, and is not asked so often that it
-/// costs a phone its battery.
+/// Keep-alive of tunnels, as patient as the idle time-out of QUIC is by default: a client in a lift comes back, and is not
+/// asked so often that it costs a phone its battery.
 pub(super) const KEEPALIVE: Keepalive = Keepalive {
     idle: Duration::from_secs(30),
     interval: Duration::from_secs(10),
@@ -50,7 +50,7 @@ pub(super) async fn vanished(stream: &TcpStream) {
 /// The client's bytes, for a request that may open a tunnel.
 pub(super) struct Incoming {
     upload: Upload,
-    /// At most one message: the service has read something.
+    /// Reports that the service has read something, at most one at a time.
     reports: UnboundedReceiver<()>,
     /// The service's end.
     body: Option<RequestBody>,

@@ -21,10 +21,10 @@ use tokio::net::TcpStream;
 const CASES: [&str; 7] = ["1.*", "2.*", "3.*", "4.*", "5.*", "6.*", "7.*"];
 const HOW_MANY: usize = 246;
 
-/// What a case may end with, as the suite has it.
+/// Results with which a case may end, in the words of the suite.
 const GOOD: [&str; 3] = ["OK", "NON-STRICT", "INFORMATIONAL"];
 
-/// The folder of the suite, or a loud word that it is not there.
+/// The folder of the suite, or a loud word that it is absent.
 fn suite() -> Option<PathBuf> {
     let folder = std::env::var_os("ALTWAY_TEST_AUTOBAHN").filter(|place| !place.is_empty());
     if folder.is_none() {

@@ -123,7 +123,7 @@ async fn a_new_certificate_is_shown_to_new_connections_and_the_others_go_on() {
     assert!(recorder.last().leaf == expected, "QUIC");
 }
 
-/// And after a reload, for tickets know nothing of certificates.
+/// Sessions are resumed after a reload as well, for tickets know nothing of certificates.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sessions_are_resumed_over_tcp() {
     let server = Running::tls(|_| {});

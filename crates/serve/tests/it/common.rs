@@ -40,7 +40,7 @@ use tokio_rustls::TlsConnector;
 pub(crate) const LARGE: usize = 24 * LARGE_PERIOD;
 const LARGE_PERIOD: usize = 1_000_003;
 
-/// How connections come to the workers: `tests/round_robin.rs` runs every test once more.
+/// Distribution of connections over the workers: `tests/round_robin.rs` runs every test once more.
 pub(crate) fn spread() -> Spread {
     match env!("CARGO_CRATE_NAME") {
         "round_robin" => Spread::RoundRobin,
@@ -50,14 +50,14 @@ pub(crate) fn spread() -> Spread {
 
 pub(crate) struct Site {
     dir: tempfile::TempDir,
-    /// Where `store` is: the same for several servers in a row.
+    /// Folder of `store`: the same for several servers in a row.
     certificates: Arc<tempfile::TempDir>,
     store: certs::Store,
 }
 
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
-    /// Of further listeners.
+    /// Addresses of further listeners.
     pub(crate) further: Vec<SocketAddr>,
     pub(crate) site: Site,
     reload: Option<ReloadHandle>,
@@ -105,7 +105,7 @@ impl Site {
         options
     }
 
-    /// What is served.
+    /// Folder that is served.
     pub(crate) fn folder(&self) -> PathBuf {
         self.dir.path().join("site").canonicalize().unwrap()
     }
@@ -150,7 +150,7 @@ impl Site {
     }
 }
 
-/// Its bytes: a period that no chunk or packet size divides.
+/// Bytes of the large file: a period that no chunk or packet size divides.
 pub(crate) fn large() -> Vec<u8> {
     let period: Vec<u8> = (0..LARGE_PERIOD).map(|i| (i % 251) as u8).collect();
     period.repeat(LARGE / LARGE_PERIOD)
@@ -354,7 +354,7 @@ impl Drop for Running {
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for T {}
 
-/// What a request carries.
+/// Content that a request carries.
 pub(crate) trait Content:
     Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static
 {

@@ -40,7 +40,7 @@ impl http_body::Body for Silent {
 struct Seen {
     /// Requests that have come to the service.
     began: mpsc::UnboundedReceiver<()>,
-    /// Those whose work was dropped.
+    /// Reports of requests whose work was dropped.
     dropped: mpsc::UnboundedReceiver<()>,
 }
 

@@ -6,7 +6,7 @@ use crate::common::{LARGE, Running, large};
 use altway_serve::{ServerId, Steering};
 use std::num::NonZeroUsize;
 
-/// With this many workers three of four moves would end a connection that nobody steers.
+/// Number of workers with which three of four moves would end a connection that nobody steers.
 const WORKERS: NonZeroUsize = NonZeroUsize::new(4).unwrap();
 
 /// Times that a client moves in a download.

@@ -91,7 +91,7 @@ impl Client {
         }
     }
 
-    /// Not sent yet.
+    /// Writes a request, which is not sent yet.
     fn ask(&mut self, path: &str) -> StreamId {
         let request = Request::get(format!("https://localhost{path}")).body(());
         let (endpoint, connection) = (&mut self.endpoint, self.connection);

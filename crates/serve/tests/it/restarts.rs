@@ -192,7 +192,7 @@ struct Clients {
 }
 
 impl Clients {
-    /// Those of the first worker, and those of the others.
+    /// Parts the counts into those of the first worker and those of the others.
     fn part(self) -> (Self, Self) {
         let first = format!("first {FIRST}");
         let (quic, other_quic) = self.quic.into_iter().partition(|it| it.0 == first);

@@ -119,7 +119,7 @@ impl Outbox {
     }
 }
 
-/// As many whole datagrams as one message can carry: one where the kernel doesn't split.
+/// Bytes of as many whole datagrams as one message can carry: of one where the kernel doesn't split.
 fn message_bytes(batch: &Transmit, splits: bool) -> usize {
     match batch.segment_size {
         Some(size) if !splits => size.max(1),

@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// As over HTTP/2, where PING asks.
+/// Keep-alive as over HTTP/2, where PING asks.
 const KEEPALIVE: Keepalive = Keepalive {
     idle: KEEP_ALIVE,
     interval: KEEP_ALIVE_TIMEOUT.checked_div(2).expect("2 is not 0"),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long the engine may take to answer, and to end.
+/// Time that the engine may take to answer, and to end.
 const ENGINE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The file of Compose for a server by a configuration file.
@@ -173,7 +173,7 @@ fn copy_project(dir: &Dir, altway: &Path) {
     fs::copy(altway, dir.path().join("docker/altway")).unwrap();
 }
 
-/// Where `docker` looks for them, and under its names for them.
+/// Links the plugins into the folder in which `docker` looks for them, under its names for them.
 fn install_plugins(dir: &Dir, from: &Path) {
     let to = dir.path().join(".docker/cli-plugins");
     fs::create_dir_all(&to).unwrap();
@@ -214,7 +214,7 @@ fn control_group() -> String {
     format!("altway-test-{}", std::process::id())
 }
 
-/// What the engine leaves of it, in each hierarchy: of version 1 there are several, of version 2 one.
+/// Removes the control groups that the engine leaves, in each hierarchy: of version 1 there are several, of version 2 one.
 fn remove_control_groups() {
     let root = Path::new("/sys/fs/cgroup");
     let hierarchies = folders(root).chain([root.to_owned()]);

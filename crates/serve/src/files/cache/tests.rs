@@ -13,7 +13,7 @@ fn site() -> (tempfile::TempDir, Files) {
 }
 
 impl FileCache {
-    /// For a client that takes no compressed form.
+    /// Looks a file up for a client that takes no compressed form.
     pub(in crate::files) fn find_any(
         &mut self,
         files: &Files,

@@ -1,7 +1,7 @@
 //! Futures that are waited for, each polled in the task that has them all, when it was woken.
 //!
-//! As `FuturesUnordered`, but a future costs no waker of its own: places keep theirs for whichever future is in
-//! them next. So one that comes too late may have a future polled for nothing. What is cancelled is dropped at once.
+//! Unlike in `FuturesUnordered`, a future costs no waker of its own: places keep theirs for the future that is in them
+//! next. So a wake-up that comes too late may have a future polled for nothing. A cancelled future is dropped at once.
 
 use crate::locks::lock;
 use rustc_hash::FxHashMap;

@@ -17,7 +17,7 @@ use std::cell::Cell;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// Those of a listener with TLS.
+/// Policy of a listener with TLS.
 const SECURE: ListenerPolicy = ListenerPolicy {
     is_secure: true,
     port: 443,

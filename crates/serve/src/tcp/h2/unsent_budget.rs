@@ -86,7 +86,7 @@ impl UnsentBudget {
         self.full = Some(now);
     }
 
-    /// There is nothing more to say: what leaves now tells nothing of the path.
+    /// Ends the measurement: the application has nothing more to send, and what leaves now tells nothing of the path.
     pub(super) fn silent(&mut self) {
         (self.full, self.left) = (None, None);
     }

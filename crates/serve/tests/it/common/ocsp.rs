@@ -13,7 +13,7 @@ const ECDSA: &[u8] = b"\x06\x08\x2a\x86\x48\xce\x3d\x04\x03\x02";
 const GOOD: &[u8] = b"\x80\x00";
 const UNKNOWN: &[u8] = b"\x82\x00";
 
-/// What a response says.
+/// Status that an OCSP response tells.
 pub(crate) enum Says<'a> {
     Good(Option<OffsetDateTime>),
     Revoked,

@@ -67,7 +67,7 @@ impl<'a> Raw<'a> {
         stream
     }
 
-    /// What comes on the stream up to its end.
+    /// Reads the stream up to its end.
     pub(crate) fn answer(&mut self, stream: StreamId) -> Vec<u8> {
         let answer = self.answer_or_reset(stream);
         answer.unwrap_or_else(|code| panic!("reset: {code}"))

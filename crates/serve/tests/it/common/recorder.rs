@@ -7,10 +7,10 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use std::sync::{Arc, Mutex};
 
-/// What a server showed.
+/// Certificates that a server showed.
 #[derive(Debug, Clone)]
 pub(crate) struct Shown {
-    /// Its own certificate, DER.
+    /// Certificate of the server itself, DER.
     pub(crate) leaf: Vec<u8>,
     /// Empty without one.
     pub(crate) ocsp: Vec<u8>,
@@ -54,7 +54,7 @@ impl Recorder {
         shown.last().expect("a certificate was shown").clone()
     }
 
-    /// How often a certificate was shown.
+    /// Number of times that a certificate was shown.
     pub(crate) fn count(&self) -> usize {
         self.shown.lock().unwrap().len()
     }

@@ -35,7 +35,7 @@ pub(crate) struct Opened {
 }
 
 enum Vanish {
-    /// To drop the stream resets it.
+    /// Dropping the stream, which resets it.
     Drop,
     Tell(oneshot::Sender<()>),
 }
@@ -194,7 +194,7 @@ struct Client {
     opened: Option<oneshot::Sender<Response<()>>>,
     incoming: Bytes,
     outgoing: Bytes,
-    /// There is no more to send.
+    /// Whether there is no more to send.
     read_all: bool,
     /// The server sends no more.
     ended: bool,

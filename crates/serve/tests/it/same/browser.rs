@@ -52,7 +52,7 @@ pub(super) fn asked() -> Vec<Case> {
 /// Answers that one page saw.
 pub(super) struct Report {
     pub(super) origin: String,
-    /// By which the answers came.
+    /// Protocols by which the answers came.
     pub(super) protocols: Vec<String>,
     pub(super) answers: Vec<Answer>,
 }
