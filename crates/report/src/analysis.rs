@@ -4,7 +4,7 @@
 use crate::judge::{Method, PairComparator};
 use crate::selection::Selection;
 use crate::{Error, Run};
-use altway_record::{Cell, Protocol, Sample, transfers};
+use altway_record::{Cell, Policy, Protocol, Sample, transfers};
 use altway_stats::{
     Bootstrap, CompareOptions, Comparison, Crossover, CrossoverOptions, CrossoverPoint, Summary,
     benjamini_hochberg, crossovers_at, log_ratios, summarize,
@@ -52,8 +52,6 @@ pub(crate) struct Arm<'a> {
     pub(crate) summary: Option<Summary>,
     /// Transfers that did not count.
     pub(crate) invalid: usize,
-    /// Transfers that ran into the time-out, among those that did not count.
-    pub(crate) timed_out: usize,
 }
 
 /// The comparison of one protocol with the baseline in one cell.
@@ -144,34 +142,23 @@ impl<'a> Analysis<'a> {
 
     /// Transfers that count.
     pub(crate) fn valid(&self) -> usize {
-        self.arms().map(|arm| arm.valid.len()).sum()
-    }
-
-    /// Transfers that count whose server chose the protocol.
-    pub(crate) fn chosen(&self) -> usize {
-        let counts = |sample: &&Sample| sample.valid && sample.is_chosen();
         transfers(self.run.samples).filter(counts).count()
     }
 
     /// Transfers that did not count.
     pub(crate) fn invalid(&self) -> usize {
-        self.arms().map(|arm| arm.invalid).sum()
+        transfers(self.run.samples).count() - self.valid()
     }
 
-    /// Transfers of a protocol that ran into the time-out.
-    pub(crate) fn timed_out(&self, protocol: Protocol) -> usize {
-        let of_cell = |cell: &CellResult<'_>| {
-            let null = usize::from(protocol == self.baseline) * cell.null_arm.timed_out;
-            cell.arms.get(&protocol).map_or(0, |arm| arm.timed_out) + null
-        };
-        self.cells.iter().map(of_cell).sum()
-    }
-
-    /// The arms of all cells, those of the null arm included.
-    pub(crate) fn arms(&self) -> impl Iterator<Item = &Arm<'a>> {
-        self.cells
-            .iter()
-            .flat_map(|cell| cell.arms.values().chain([&cell.null_arm]))
+    /// Transfers that ran into the time-out, by the protocol that was asked for, or by the policy by which the server chose.
+    pub(crate) fn timed_out(&self) -> BTreeMap<&'static str, usize> {
+        let mut counts = BTreeMap::new();
+        for sample in transfers(self.run.samples).filter(|sample| sample.timed_out()) {
+            let policy = sample.policy.filter(|_| sample.is_chosen());
+            let name = policy.map_or(sample.protocol.name(), Policy::name);
+            *counts.entry(name).or_default() += 1;
+        }
+        counts
     }
 }
 
@@ -275,10 +262,13 @@ fn sort_into_cells<'a>(run: &Run<'a>) -> Result<Vec<CellResult<'a>>, Error> {
             arm.valid.push(sample);
         } else {
             arm.invalid += 1;
-            arm.timed_out += usize::from(sample.timed_out());
         }
     }
     Ok(cells)
+}
+
+fn counts(sample: &&Sample) -> bool {
+    micros(sample).is_some()
 }
 
 /// The time that is compared, in µs; `None` when the transfer does not count.

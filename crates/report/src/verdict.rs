@@ -355,7 +355,7 @@ pub(crate) fn gaps(analysis: &Analysis<'_>) -> Vec<String> {
     let of_this_part = cells.iter().filter(|cell| manifest.shard.has(cell)).count() as u64;
     let arms = plan.arms().len() as u64;
     let planned = of_this_part * arms * u64::from(plan.pairs);
-    let valid = (analysis.valid() + analysis.chosen()) as u64;
+    let valid = analysis.valid() as u64;
     if valid < planned {
         let early = match plan.stopping {
             Some(_) => "; cells that are clear are left early",
@@ -370,21 +370,16 @@ pub(crate) fn gaps(analysis: &Analysis<'_>) -> Vec<String> {
     sentences
 }
 
-/// Names the protocols whose slowest transfers may be missing.
-fn cut_off(analysis: &Analysis<'_>) -> Vec<String> {
-    let sentence = |protocol: Protocol| {
-        let count = analysis.timed_out(protocol);
+/// Names the protocols and policies whose slowest transfers may be missing.
+fn cut_off(analysis: &Analysis<'_>) -> impl Iterator<Item = String> {
+    analysis.timed_out().into_iter().map(|(name, count)| {
         let transfers = words::count(count, "transfer");
         let was = if count == 1 { "was" } else { "were" };
-        (count > 0).then(|| {
-            format!(
-                "{transfers} of {} ran into the time-out and {was} made again: its times, which are \
-                 of the others, may be too short.",
-                protocol.name()
-            )
-        })
-    };
-    analysis.protocols().filter_map(sentence).collect()
+        format!(
+            "{transfers} of {name} ran into the time-out and {was} made again: its times, which are of the others, \
+             may be too short."
+        )
+    })
 }
 
 /// Cells whose null arm says that a protocol differs from itself.

@@ -59,6 +59,30 @@ fn run(plan: &Plan) -> Vec<Sample> {
     samples
 }
 
+#[test]
+fn transfers_whose_server_chose_count_as_the_others() {
+    let manifest = manifest(PLAN);
+    let mut samples = run(&manifest.plan);
+    let all = samples.iter().map(|sample| sample.ordinal).max().unwrap() + 1;
+    let learned = samples.iter().find(|it| it.policy == Some(Policy::Learned));
+    let failed = learned.unwrap().ordinal;
+    for sample in samples.iter_mut().filter(|it| it.ordinal == failed) {
+        sample.valid = false;
+        sample.fault = "request 0: timed out after 60s".into();
+    }
+    let rendered = render(&Run {
+        manifest: &manifest,
+        samples: &samples,
+    })
+    .unwrap();
+    let sentence = format!("1 of {all} transfers was invalid and measured again.");
+    assert!(rendered.table.contains(&sentence), "{}", rendered.table);
+    let sentence = "1 transfer of learned ran into the time-out and was made again";
+    assert!(rendered.html.contains(sentence), "{}", rendered.table);
+    let counted = format!("{} of {all}", all - 1);
+    assert!(rendered.html.contains(&counted), "no {counted}");
+}
+
 /// The cells of the line that begins like this.
 fn line<'t>(table: &'t str, begin: &str) -> Vec<&'t str> {
     let found = table
