@@ -1,13 +1,14 @@
 //! The opening of files that a server appends to, as root, before it goes on as another user.
 
 use altway_folder::{PathWalk, Trust, refused};
-use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
+use rustix::fs::{FileType, Mode, OFlags, fcntl_setfl, fstat, openat};
+use rustix::io::Errno;
 use rustix::process::geteuid;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Opens a file to append to. A missing file is made, readable by its owner only (mode 600).
@@ -16,16 +17,34 @@ use std::path::Path;
 /// user's: whoever has a log's folder could have root append to any file, or make one anywhere.
 ///
 /// # Errors
-/// The file can't be made or opened, or a link leads to it that root does not follow.
+/// The file can't be made or opened, or it is a pipe that nobody reads from, or a link leads to it that root does not
+/// follow.
 pub fn open_log(path: &Path) -> io::Result<File> {
-    if geteuid().is_root() {
-        return open_as_root(path);
-    }
+    let opened = match geteuid().is_root() {
+        true => open_as_root(path),
+        false => open_as_user(path),
+    };
+    let file = opened.map_err(|error| name_unread_pipe(path, error))?;
+    // The opening alone is not to wait for a reader: what is written waits for one that is slow.
+    fcntl_setfl(&file, OFlags::APPEND)?;
+    Ok(file)
+}
+
+fn open_as_user(path: &Path) -> io::Result<File> {
     File::options()
         .create(true)
         .append(true)
         .mode(0o600)
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
         .open(path)
+}
+
+fn name_unread_pipe(path: &Path, error: io::Error) -> io::Error {
+    let has_no_reader = error.raw_os_error() == Some(Errno::NXIO.raw_os_error());
+    match has_no_reader && path.metadata().is_ok_and(|it| it.file_type().is_fifo()) {
+        true => io::Error::other("it is a pipe that nobody reads from"),
+        false => error,
+    }
 }
 
 fn open_as_root(path: &Path) -> io::Result<File> {
@@ -41,14 +60,16 @@ fn open_as_root(path: &Path) -> io::Result<File> {
 
 fn open_file(folder: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let flags = flags | OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC;
+    let flags = flags | OFlags::NONBLOCK;
     openat(folder, name, flags, Mode::RUSR | Mode::WUSR)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::{CWD, fcntl_getfl, mkfifoat};
     use std::fs;
-    use std::io::Write;
+    use std::io::{Read, Write};
     use std::os::fd::AsRawFd;
     use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 
@@ -119,5 +140,22 @@ mod tests {
         let relative = Path::new("Cargo.toml");
         assert!(open_log(relative).is_ok() && relative.is_file());
         assert!(open_log(Path::new("")).is_err() && open_log(Path::new("/")).is_err());
+    }
+
+    #[test]
+    fn a_pipe_is_a_log_while_somebody_reads_from_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pipe");
+        mkfifoat(CWD, &path, Mode::RWXU).unwrap();
+        let error = open_log(&path).unwrap_err().to_string();
+        assert_eq!(error, "it is a pipe that nobody reads from");
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+        let mut reader = File::from(rustix::fs::open(&path, flags, Mode::empty()).unwrap());
+        let mut log = open_log(&path).unwrap();
+        log.write_all(b"a line").unwrap();
+        let mut read = [0; 16];
+        assert_eq!(reader.read(&mut read).unwrap(), 6);
+        let flags = fcntl_getfl(&log).unwrap();
+        assert!(flags.contains(OFlags::APPEND) && !flags.contains(OFlags::NONBLOCK));
     }
 }

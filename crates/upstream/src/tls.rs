@@ -2,7 +2,7 @@
 
 use crate::{Error, Protocol};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, RootCertStore};
@@ -35,8 +35,7 @@ impl Roots {
                 (found.certs, "the system's store".to_owned())
             }
             Self::File(path) => {
-                let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
-                let read = read.map_err(|source| Error::Roots {
+                let read = certificates_of(path).map_err(|source| Error::Roots {
                     path: path.clone(),
                     source,
                 })?;
@@ -62,15 +61,13 @@ impl ClientCertificate {
     /// # Errors
     /// Either can't be read, or they don't belong to each other.
     pub fn from_pem(chain: &Path, place: &str, pem: &[u8]) -> Result<Self, Error> {
-        let read =
-            CertificateDer::pem_file_iter(chain).and_then(Iterator::collect::<Result<Vec<_>, _>>);
         let unread = |source| Error::ClientChain {
             path: chain.to_owned(),
             source,
         };
-        let certificates = read.map_err(unread)?;
+        let certificates = certificates_of(chain).map_err(unread)?;
         if certificates.is_empty() {
-            return Err(unread(rustls::pki_types::pem::Error::NoItemsFound));
+            return Err(unread(pem::Error::NoItemsFound));
         }
         let key = PrivateKeyDer::from_pem_slice(pem).map_err(|source| Error::ClientKey {
             place: place.to_owned(),
@@ -84,6 +81,12 @@ impl ClientCertificate {
         })?;
         Ok(Self(Arc::new(certified)))
     }
+}
+
+/// Reads the certificates of a PEM file.
+fn certificates_of(path: &Path) -> Result<Vec<CertificateDer<'static>>, pem::Error> {
+    let (text, _) = altway_folder::read_file(path).map_err(pem::Error::Io)?;
+    CertificateDer::pem_slice_iter(&text).collect()
 }
 
 fn provider() -> CryptoProvider {

@@ -371,6 +371,16 @@ fn a_key_or_certificate_that_is_a_pipe_without_a_writer_keeps_nobody_waiting() {
         ("", format!("certificate = {{ {own}, ocsp = \"pipe\" }}")),
         ("", "client-certificates = { roots = \"pipe\" }".into()),
         ("", "policy = \"surface:pipe\"".into()),
+        (
+            "",
+            "proxy = \"https://127.0.0.1:9\", roots = \"pipe\"".into(),
+        ),
+        (
+            "",
+            format!(
+                "proxy = \"https://127.0.0.1:9\", client-certificate = {{ chain = \"pipe\", key = \"{key}\" }}"
+            ),
+        ),
         ("ticket-keys = [\"pipe\"]\n", String::new()),
         (
             "state = \"state\"\n[acme]\nroots = \"pipe\"\n",
@@ -382,9 +392,12 @@ fn a_key_or_certificate_that_is_a_pipe_without_a_writer_keeps_nobody_waiting() {
         } else {
             "default = true\n"
         };
-        let route = "route = [{ files = \"site\" }]\n";
+        let route = match site.starts_with("proxy") {
+            true => format!("route = [{{ {site} }}]\n"),
+            false => format!("{site}\nroute = [{{ files = \"site\" }}]\n"),
+        };
         let listen = "[listen]\nhttps = [\"127.0.0.1:0\"]\n";
-        let config = format!("{before}{listen}[[site]]\n{default}{site}\n{route}");
+        let config = format!("{before}{listen}[[site]]\n{default}{route}");
         dir.file("altway.toml", &config);
         for command in [["config", "check"], ["serve", "--config"]] {
             let said = refusal(dir.altway(command).arg("altway.toml"));
