@@ -4,6 +4,7 @@
 //! The exchange that waits for a response takes its interim responses as they come. Content of requests is sent by a task of its own,
 //! as far as the server's windows let it; a piece is read of it once the one before has been taken.
 
+mod fields;
 mod yielding;
 
 use crate::BoxError;
@@ -32,9 +33,6 @@ use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use yielding::Yielding;
-
-/// The most bytes of the fields of a response.
-const MAX_FIELDS: u32 = 64 << 10;
 
 /// Bytes that a stream may be ahead of its reader.
 const STREAM_WINDOW: u32 = 256 << 10;
@@ -79,6 +77,9 @@ pub(crate) enum Fault {
     /// The server sends interim responses without end.
     #[error(transparent)]
     Interim(#[from] TooManyInterimResponses),
+    /// The response's head is too large.
+    #[error(transparent)]
+    Fields(#[from] fields::TooLarge),
 }
 
 impl Fault {
@@ -183,7 +184,7 @@ fn builder(stream_window: u32, connection_window: u32) -> Builder {
     builder
         .initial_window_size(stream_window)
         .initial_connection_window_size(connection_window)
-        .max_header_list_size(MAX_FIELDS)
+        .max_header_list_size(fields::H2_MAX_FIELDS)
         .enable_push(false);
     builder
 }
@@ -223,7 +224,9 @@ pub(crate) async fn response(
             before.count(head.headers())?;
             Interim::pass(interim, &head);
         }
-        Pin::new(&mut responding).poll(cx).map_err(Fault::from)
+        let response = ready!(Pin::new(&mut responding).poll(cx))?;
+        fields::check(response.headers())?;
+        Poll::Ready(Ok(response))
     };
     poll_fn(poll).await
 }
@@ -398,8 +401,11 @@ impl Http2Body {
         if let Some(data) = ready!(self.poll_data(cx)) {
             return Poll::Ready(Some(Ok(Frame::data(data?))));
         }
-        let trailers = ready!(self.receiving.poll_trailers(cx))?;
-        Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))))
+        let Some(trailers) = ready!(self.receiving.poll_trailers(cx))? else {
+            return Poll::Ready(None);
+        };
+        fields::check(&trailers)?;
+        Poll::Ready(Some(Ok(Frame::trailers(trailers))))
     }
 
     pub(crate) fn is_end_stream(&self) -> bool {
