@@ -32,7 +32,7 @@ pub(super) struct Clock {
     /// Time at which the last bytes came, or the last stream ended.
     pub(super) active: Instant,
     /// Time to look for stalled streams next.
-    sweep: Option<Instant>,
+    sweep: Instant,
     /// Time at which the first request that outlives its response is ended.
     linger: Option<Instant>,
     /// Time until which the second GOAWAY waits.
@@ -49,7 +49,7 @@ impl Clock {
             settings: None,
             frame: None,
             active: now,
-            sweep: None,
+            sweep: now + timeouts.stall / 4,
             linger: None,
             goaway: None,
             ping: None,
@@ -87,8 +87,7 @@ impl Connection {
         let waits = if self.streams.is_empty() {
             clock.active + timeouts.idle
         } else {
-            // Set in the first turn that finds streams; until then as late as can be.
-            clock.sweep.unwrap_or(clock.active + timeouts.stall / 4)
+            clock.sweep
         };
         let others = [
             clock.preface,
@@ -289,10 +288,10 @@ impl Turn<'_> {
     fn sweep(&mut self) {
         let now = self.now;
         let stall = self.connection.config.timeouts.stall;
-        if self.connection.clock.sweep.is_some_and(|next| now < next) {
+        if now < self.connection.clock.sweep {
             return;
         }
-        self.connection.clock.sweep = Some(now + stall / 4);
+        self.connection.clock.sweep = now + stall / 4;
         let starved = self.connection.send_window.available() == 0;
         let may_send = self.connection.receive_window.has_room();
         let stalled = |stream: &Stream| {

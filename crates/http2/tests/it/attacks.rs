@@ -214,6 +214,19 @@ fn a_peer_that_opens_no_window_is_given_up() {
 }
 
 #[test]
+fn a_stream_that_stalls_is_given_up_whatever_else_its_peer_sends() {
+    let mut engine = Engine::server(Config::default());
+    engine.feed(&frame(HEADERS, END_HEADERS, 1, POST));
+    let stall = Config::default().timeouts.stall;
+    let mut seen = Vec::new();
+    for _ in 0..20 {
+        seen.extend(engine.wait(stall / 10));
+        engine.feed(&frame(PING, 0, 0, &[0; 8]));
+    }
+    assert_eq!(seen, STALLED);
+}
+
+#[test]
 fn a_peer_that_opens_no_window_of_the_connection_is_given_up() {
     let mut engine = Engine::server(Config::default());
     engine.feed_all(&[frame(SETTINGS, 0, 0, &setting(4, 1 << 20)), get(1)]);
