@@ -370,12 +370,15 @@ impl Turn<'_> {
         if whole {
             self.connection.reading.data = None;
         }
+        let end = whole && frame.end;
         if !frame.wanted {
             self.release_connection(overhead + data.len());
             return Ok(if whole { Step::Done } else { Step::NeedsInput });
         }
-        let end = whole && frame.end;
-        self.count_content(frame.stream, data.len(), end)?;
+        if let Err(fault) = self.count_content(frame.stream, data.len(), end) {
+            self.release_connection(overhead + data.len());
+            return Err(fault);
+        }
         let least = self.connection.config.timeouts.stall_bytes;
         if let Some(stream) = self.connection.streams.get_mut(frame.stream) {
             stream.moved(data.len(), least, self.now);

@@ -206,6 +206,22 @@ fn data_of_streams_that_are_gone_opens_the_connection_again() {
 }
 
 #[test]
+fn content_that_is_not_as_long_as_announced_opens_the_connection_again() {
+    for (length, end) in [("5", 0), ("5", END_STREAM), ("99999", END_STREAM)] {
+        let mut engine = Engine::server(config(1 << 20, 65_535));
+        let head = [POST, &literal("content-length", length)].concat();
+        for stream in (1..200).step_by(2) {
+            let seen = engine.feed_all(&[
+                frame(HEADERS, END_HEADERS, stream, &head),
+                frame(DATA, end, stream, &[0; 16_384]),
+            ]);
+            assert_eq!(seen[1..], [Seen::Reset(stream, Code::PROTOCOL_ERROR)]);
+        }
+        assert!(!engine.connection.is_closed());
+    }
+}
+
+#[test]
 fn windows_grow_while_they_are_used_up_within_two_round_trips() {
     let mut engine = Engine::new_server(config(65_535, 65_535));
     engine.feed(&[PREFACE, &frame(SETTINGS, 0, 0, &[])].concat());
