@@ -373,6 +373,9 @@ impl Turn<'_> {
         let end = whole && frame.end;
         if !frame.wanted {
             self.release_connection(overhead + data.len());
+            if end {
+                self.received_all(frame.stream);
+            }
             return Ok(if whole { Step::Done } else { Step::NeedsInput });
         }
         if let Err(fault) = self.count_content(frame.stream, data.len(), end) {

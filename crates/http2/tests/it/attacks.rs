@@ -176,6 +176,7 @@ fn a_head_above_the_limit_is_answered_and_its_body_discarded() {
         .turn(|turn| turn.send_response(stream, 431, &HeaderMap::new(), true))
         .unwrap();
     assert!(!engine.connection.is_closed());
+    assert_eq!(engine.connection.open_streams(), 1, "the other one");
 }
 
 /// An entry of 3,900 bytes, referred to by one byte each: 60 MB from one frame.
