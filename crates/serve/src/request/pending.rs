@@ -237,8 +237,14 @@ impl<K: Copy + Eq + Hash + Unpin + Send + 'static> PendingWork<K> {
             return 0;
         };
         state.waits.cancel(key);
-        state.ready.retain(|(of, _)| *of != key);
-        state.end_upload(key)
+        let mut reported = 0;
+        state.ready.retain(|(of, ready)| {
+            if let (true, Ready::Report(report)) = (*of == key, ready) {
+                reported += report.read;
+            }
+            *of != key
+        });
+        reported + state.end_upload(key)
     }
 
     /// Drops everything of the exchanges that `are` meant.
@@ -422,6 +428,21 @@ mod tests {
         exchanges.end_upload(1);
         assert_eq!(client.bytes(), 0);
         drop(body);
+    }
+
+    #[tokio::test]
+    async fn bytes_whose_reading_was_reported_are_given_back_with_an_exchange_that_ends() {
+        let mut work = PendingWork::new(Rc::default());
+        let mut body = work.receive(1, &Request::new(()));
+        for _ in 0..2 {
+            let taken = work.take(1, 50, || Bytes::from(vec![0; 50]));
+            assert_eq!(taken, Taken::Kept);
+        }
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(Pin::new(&mut body).poll_frame(&mut context).is_ready());
+        assert!(work.poll(&mut context), "it is told of");
+        assert_eq!(work.cancel(1), 100);
+        assert!(work.next_ready().is_none());
     }
 
     /// Waits for a body that gives nothing.
