@@ -18,6 +18,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use tokio::sync::mpsc::UnboundedSender;
 
+/// Pieces of fewer bytes are joined while they wait: each takes memory of its own, of which nobody knows, and a client can
+/// send content byte by byte.
+const SMALL_PIECE: usize = 512;
+
+/// Bytes that are joined to one piece.
+const JOINED: usize = 4 << 10;
+
 /// The body of a request, as it arrives.
 ///
 /// A client can send no faster than the body is read. It may be dropped before its end: what is still to come is
@@ -209,6 +216,8 @@ pub(crate) struct Report {
 struct Shared {
     /// Bounded by the stream's receive window.
     chunks: VecDeque<Bytes>,
+    /// Small pieces that have come behind these.
+    joined: Vec<u8>,
     trailers: Option<HeaderMap>,
     end: Option<Outcome>,
     /// Bytes of Content-Length that have not come.
@@ -249,6 +258,7 @@ pub(crate) fn upload<K: Copy + Send + 'static>(
     let reports = reports.clone();
     let shared = Arc::new(Mutex::new(Shared {
         chunks: VecDeque::new(),
+        joined: Vec::new(),
         trailers: None,
         end: None,
         remaining: length,
@@ -275,7 +285,7 @@ impl Upload {
         }
         let data = data();
         if !data.is_empty() {
-            shared.chunks.push_back(data);
+            shared.push(data);
             wake(shared);
         }
         true
@@ -304,7 +314,7 @@ impl Upload {
 
     /// Bytes that wait for the reader.
     pub(crate) fn waiting(&self) -> usize {
-        lock(&self.0).chunks.iter().map(Bytes::len).sum()
+        lock(&self.0).waiting()
     }
 
     /// Takes the reader's report.
@@ -336,7 +346,7 @@ impl Reader {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
         let mut shared = lock(&self.0);
-        if let Some(chunk) = shared.chunks.pop_front() {
+        if let Some(chunk) = shared.pop() {
             shared.read += chunk.len();
             let left = shared.remaining;
             shared.remaining = left.map(|left| left.saturating_sub(chunk.len() as u64));
@@ -359,9 +369,7 @@ impl Reader {
 
     fn is_end_stream(&self) -> bool {
         let shared = lock(&self.0);
-        shared.end == Some(Outcome::Complete)
-            && shared.chunks.is_empty()
-            && shared.trailers.is_none()
+        shared.end == Some(Outcome::Complete) && shared.is_empty() && shared.trailers.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -373,14 +381,48 @@ impl Reader {
 impl Drop for Reader {
     fn drop(&mut self) {
         let mut shared = lock(&self.0);
-        let unread: usize = shared.chunks.drain(..).map(|chunk| chunk.len()).sum();
-        shared.read += unread;
+        shared.read += shared.waiting();
+        (shared.chunks, shared.joined) = Default::default();
         shared.dropped = true;
         shared.tell();
     }
 }
 
 impl Shared {
+    fn push(&mut self, data: Bytes) {
+        if data.len() >= SMALL_PIECE || self.is_empty() {
+            self.end_joined();
+            self.chunks.push_back(data);
+            return;
+        }
+        self.joined.extend_from_slice(&data);
+        if self.joined.len() >= JOINED {
+            self.end_joined();
+        }
+    }
+
+    fn end_joined(&mut self) {
+        if !self.joined.is_empty() {
+            let joined = std::mem::take(&mut self.joined);
+            self.chunks.push_back(joined.into());
+        }
+    }
+
+    fn pop(&mut self) -> Option<Bytes> {
+        if self.chunks.is_empty() {
+            self.end_joined();
+        }
+        self.chunks.pop_front()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.chunks.is_empty() && self.joined.is_empty()
+    }
+
+    fn waiting(&self) -> usize {
+        self.chunks.iter().map(Bytes::len).sum::<usize>() + self.joined.len()
+    }
+
     fn tell(&mut self) {
         if !std::mem::replace(&mut self.told, true) {
             (self.tell)();
@@ -403,6 +445,32 @@ mod tests {
     use futures_util::stream;
     use multer::Multipart;
     use tokio::sync::mpsc::unbounded_channel;
+
+    #[test]
+    fn small_pieces_that_wait_take_little_more_than_their_bytes() {
+        let (reports, _reported) = unbounded_channel();
+        let (upload, mut body) = upload((), &reports, None);
+        let content: Vec<u8> = (0..u16::MAX).flat_map(u16::to_be_bytes).collect();
+        let (mut rest, sizes) = (&content[..], [1, 3, 1, 1_000, 1, 2, 600]);
+        for size in sizes.into_iter().chain(std::iter::repeat(1)) {
+            let (piece, later) = rest.split_at(size.min(rest.len()));
+            if piece.is_empty() {
+                break;
+            }
+            upload.push(|| Bytes::copy_from_slice(piece));
+            rest = later;
+        }
+        assert_eq!(upload.waiting(), content.len());
+        upload.complete();
+        let (mut received, mut pieces) = (Vec::new(), 0);
+        let mut context = Context::from_waker(Waker::noop());
+        while let Poll::Ready(Some(frame)) = Pin::new(&mut body).poll_frame(&mut context) {
+            received.extend_from_slice(&frame.unwrap().into_data().unwrap());
+            pieces += 1;
+        }
+        assert!(received == content);
+        assert!(pieces <= content.len() / 1_000, "{pieces} pieces");
+    }
 
     const FORM: &[u8] = b"--x\r\ncontent-disposition: form-data; name=a\r\n\r\none\r\n--x--\r\n";
 
