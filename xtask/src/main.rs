@@ -51,7 +51,8 @@ enum Task {
     /// Look for inputs that break the engines, a minute for each target of `fuzz/`.
     Fuzz(fuzz::Fuzz),
     /// Run tests of the crates with `unsafe` that a server links, under AddressSanitizer: they fail where memory is used
-    /// that was given back or never had, or leaks. Takes half an hour on two cores.
+    /// that was given back or never had, or leaks. Takes half an hour on two cores. With `--memcheck` under valgrind: they fail
+    /// where memory is used that has no value.
     Sanitize(sanitize::Sanitize),
     /// Run lock-free code in every order that threads may take, by loom.
     Loom,

@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result};
 use std::path::PathBuf;
 
 /// Debian package, and the program that shows that it is there.
-const PACKAGES: [(&str, &str); 18] = [
+const PACKAGES: [(&str, &str); 19] = [
     ("curl", "curl"),
     ("openssl", "openssl"),
     ("nghttp2-client", "nghttp"),
@@ -32,6 +32,7 @@ const PACKAGES: [(&str, &str); 18] = [
     ("musl-tools", "musl-gcc"),
     ("tshark", "tshark"),
     ("varnish", "varnishtest"),
+    ("valgrind", "valgrind"),
 ];
 
 const AUTOBAHN: &str = "autobahntestsuite==25.10.1";
