@@ -4,6 +4,7 @@ use crate::connect::Connector;
 use crate::content::Content;
 use crate::group::Shared;
 use crate::http1::{Fields, RequestHead};
+use crate::pool::SharedConnection as _;
 use crate::proxy_protocol;
 use crate::resolve::REFRESH;
 use crate::{Address, Check, Protocol};
@@ -12,6 +13,7 @@ use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, Request, Uri};
 use http_body_util::Empty;
 use std::io;
+use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
@@ -56,9 +58,7 @@ pub(crate) fn start(group: &Arc<Shared>) -> io::Result<()> {
 /// The name of a server that has to be resolved, with its port.
 fn name(connector: &Connector) -> Option<(&str, u16)> {
     match &connector.server.address {
-        Address::Tcp(host, port) if host.parse::<std::net::IpAddr>().is_err() => {
-            Some((host, *port))
-        }
+        Address::Tcp(host, port) if host.parse::<IpAddr>().is_err() => Some((host, *port)),
         _ => None,
     }
 }
@@ -137,10 +137,18 @@ async fn passes(
 ) -> Result<bool, crate::BoxError> {
     let content = Content::new(Empty::<Bytes>::new(), &Method::GET, 0, None);
     let host = host.unwrap_or_else(|| connector.server.authority());
+    // The next check is to find the server at another of its addresses.
+    let put_last = |address: Option<IpAddr>| {
+        address
+            .into_iter()
+            .for_each(|it| connector.names.put_last(it));
+    };
     const AGENT: HeaderValue = HeaderValue::from_static("altway health check");
     let status = match connector.server.protocol {
         Protocol::Http1 => {
-            let connection = connector.http1(preface.as_deref(), &Arc::default()).await?;
+            let counters = Arc::default();
+            let opened = connector.http1(preface.as_deref(), &counters).await;
+            let (connection, address) = opened?;
             let fields = HeaderMap::from_iter([(header::HOST, host), (header::USER_AGENT, AGENT)]);
             let head = RequestHead {
                 method: &Method::GET,
@@ -149,7 +157,8 @@ async fn passes(
                 is_upgrade: false,
             };
             let mut exchange = connection.begin(head, content.attempt(None));
-            exchange.response(|_, _| {}).await?.status
+            let response = exchange.response(|_, _| {}).await;
+            response.inspect_err(|_| put_last(address))?.status
         }
         Protocol::Http3 => {
             let uri = Uri::builder().scheme("https").authority(host.to_str()?);
@@ -171,7 +180,8 @@ async fn passes(
             let request = request.header(header::USER_AGENT, AGENT).body(())?;
             let connection = connector.http2(preface.as_deref(), &Arc::default()).await?;
             let sent = connection.send(request, content.attempt(None), None);
-            let response = sent.await.map_err(|(error, _)| error)?;
+            let response = sent.await.map_err(|(error, _)| error);
+            let response = response.inspect_err(|_| put_last(connection.address()))?;
             response.status()
         }
     };

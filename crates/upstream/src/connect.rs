@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use h2::client::SendRequest;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
@@ -34,15 +34,15 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    /// Opens a connection over HTTP/1.1, which counts as open until it ends. `header`: of the PROXY protocol, which
-    /// stands before all else.
+    /// Opens a connection over HTTP/1.1, which counts as open until it ends; with the address that it is to, `None` of a Unix
+    /// socket. `header`: of the PROXY protocol, which stands before all else.
     pub(crate) async fn http1(
         &self,
         header: Option<&[u8]>,
         counters: &Arc<Counters>,
-    ) -> io::Result<Http1> {
-        let stream = in_time(self.timeout, self.stream(header)).await?;
-        Ok(Http1::new(stream, counters.open()))
+    ) -> io::Result<(Http1, Option<IpAddr>)> {
+        let (stream, address) = in_time(self.timeout, self.stream(header)).await?;
+        Ok((Http1::new(stream, counters.open()), address))
     }
 
     /// Opens a connection over HTTP/2, which tasks of this runtime carry; `header` and `counters` as for
@@ -53,8 +53,7 @@ impl Connector {
         counters: &Arc<Counters>,
     ) -> io::Result<Http2> {
         let connecting = async {
-            let stream = self.stream(header).await?;
-            let address = stream.socket().address();
+            let (stream, address) = self.stream(header).await?;
             let begun = Http2::begin(stream, address, counters.open()).await;
             begun.map_err(io::Error::other)
         };
@@ -92,16 +91,34 @@ impl Connector {
         counters: &Arc<Counters>,
     ) -> io::Result<Option<SendRequest<Bytes>>> {
         let connecting = async {
-            let stream = self.stream(header).await?;
+            let (stream, _) = self.stream(header).await?;
             let begun = http2::begin_tunnel(stream, counters.open()).await;
             begun.map_err(io::Error::other)
         };
         in_time(self.timeout, connecting).await
     }
 
-    /// A byte stream that begins with `header`, before TLS.
-    async fn stream(&self, header: Option<&[u8]>) -> io::Result<Stream> {
-        let mut socket = self.socket().await?;
+    /// A byte stream that begins with `header`, before TLS, to the first of the name's addresses that takes one, and that.
+    async fn stream(&self, header: Option<&[u8]>) -> io::Result<(Stream, Option<IpAddr>)> {
+        let addresses = match &self.server.address {
+            Address::Unix(path) => {
+                let socket = Socket::Unix(UnixStream::connect(path).await?);
+                return Ok((self.begin(socket, header).await?, None));
+            }
+            Address::Tcp(host, port) => self.names.resolve(host, *port).await?,
+        };
+        let connect = |address: SocketAddr| async move {
+            let stream = TcpStream::connect(address).await?;
+            stream.set_nodelay(true)?;
+            self.begin(Socket::Tcp(stream), header).await
+        };
+        let (stream, address) = race(&addresses, connect).await?;
+        self.prefer(address, &addresses);
+        Ok((stream, Some(address.ip())))
+    }
+
+    /// Begins a connected socket's byte stream.
+    async fn begin(&self, mut socket: Socket, header: Option<&[u8]>) -> io::Result<Stream> {
         if let Some(header) = header {
             socket.write_all(header).await?;
         }
@@ -117,18 +134,6 @@ impl Connector {
         Ok(Stream::Tls(Box::new(stream)))
     }
 
-    /// A connection to the first of the name's addresses that takes one.
-    async fn socket(&self) -> io::Result<Socket> {
-        let addresses = match &self.server.address {
-            Address::Unix(path) => return Ok(Socket::Unix(UnixStream::connect(path).await?)),
-            Address::Tcp(host, port) => self.names.resolve(host, *port).await?,
-        };
-        let (stream, address) = race(&addresses, TcpStream::connect).await?;
-        self.prefer(address, &addresses);
-        stream.set_nodelay(true)?;
-        Ok(Socket::Tcp(stream))
-    }
-
     /// Has the next connection begin with the address that took this one.
     fn prefer(&self, address: SocketAddr, addresses: &[SocketAddr]) {
         if addresses.first() != Some(&address) {
@@ -137,8 +142,8 @@ impl Connector {
     }
 }
 
-/// Connects to the addresses one after the other, each as soon as the one before has failed or has not answered for
-/// [`ATTEMPT_DELAY`], until one takes the connection (RFC 8305 section 5). Returns that with its address; the other
+/// Connects to the addresses one after the other, each as soon as the one before has failed or is not there after
+/// [`ATTEMPT_DELAY`], until one has a connection (RFC 8305 section 5). Returns that with its address; the other
 /// attempts are dropped.
 ///
 /// # Errors
@@ -179,14 +184,20 @@ pub(crate) async fn in_time<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::heads::Received;
     use crate::http3::test_server;
     use crate::pool::SharedConnection as _;
+    use crate::{Check, Group, Options, Roots};
     use altway_http3::quic::QuicEndpoint as _;
-    use rustls::pki_types::ServerName;
+    use http::{Request, Version};
+    use http_body_util::Empty;
+    use rustls::pki_types::{PrivateKeyDer, ServerName};
     use socket2::{Domain, Socket as Socket2, Type};
     use std::net::UdpSocket;
     use std::time::Instant;
+    use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
     use tokio::net::TcpListener;
+    use tokio_rustls::TlsAcceptor;
 
     /// A socket that leaves connections without an answer, as a host that is gone does: its queue is full.
     async fn silent(ip: [u8; 4], port: u16) -> (Socket2, SocketAddr, Vec<TcpStream>) {
@@ -221,11 +232,145 @@ mod tests {
         };
         connector.names.keep(&[gone, there]);
         let began = Instant::now();
-        let socket = connector.socket().await.unwrap();
-        assert_eq!(socket.address(), Some(there.ip()));
+        let (_, address) = connector.stream(None).await.unwrap();
+        assert_eq!(address, Some(there.ip()));
         assert!(began.elapsed() < Duration::from_secs(15));
         let known = connector.names.resolve("half.test", 0).await.unwrap();
         assert_eq!(known, [there, gone]);
+    }
+
+    /// A server that answers each connection's first request, and one that ends each connection before it says anything, at the
+    /// same port of two addresses.
+    async fn answering_and_ending(protocol: Protocol, tls: Option<TlsAcceptor>) -> [SocketAddr; 2] {
+        let (answering, ending) = loop {
+            let first = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let port = first.local_addr().unwrap().port();
+            if let Ok(second) = TcpListener::bind(("127.0.0.2", port)).await {
+                break (first, second);
+            }
+        };
+        let addresses = [&answering, &ending].map(|it| it.local_addr().unwrap());
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = answering.accept().await {
+                match (&tls, protocol) {
+                    (Some(tls), _) => answer(tls.accept(stream).await.unwrap()).await,
+                    (None, Protocol::Http1) => answer(stream).await,
+                    (None, _) => answer_http2(stream).await,
+                }
+            }
+        });
+        tokio::spawn(async move { while ending.accept().await.is_ok() {} });
+        addresses
+    }
+
+    async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.unwrap());
+        }
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+        stream.write_all(answer).await.unwrap();
+        stream.flush().await.unwrap();
+    }
+
+    async fn answer_http2(stream: TcpStream) {
+        let mut connection = h2::server::handshake(stream).await.unwrap();
+        while let Some(Ok((_, mut respond))) = connection.accept().await {
+            let response = http::Response::new(());
+            respond.send_response(response, true).unwrap();
+        }
+    }
+
+    /// A group of a server that has these addresses.
+    fn group(options: Options, addresses: &[SocketAddr]) -> Group {
+        let group = Group::new(options).unwrap();
+        group.0.members[0].connector.names.keep(addresses);
+        group
+    }
+
+    /// Asks for something, and gives the status.
+    async fn ask(group: &Group) -> u16 {
+        let request = Request::get("/").body(Empty::<Bytes>::new()).unwrap();
+        let received = Received {
+            peer: [127, 0, 0, 1].into(),
+            port: 1,
+            local: None,
+            is_trusted: false,
+            scheme: "http",
+            version: Version::HTTP_11,
+            is_early: false,
+            began: Instant::now(),
+            client_cert: None,
+        };
+        let sent = group.send(request, received, None, false).await;
+        let status = sent.map_or_else(|it| it.status, |(response, _)| response.status());
+        status.as_u16()
+    }
+
+    fn half_there(protocol: Protocol, port: u16) -> Options {
+        Options::new(vec![Server {
+            address: Address::Tcp("half.invalid".into(), port),
+            protocol,
+            tls: None,
+        }])
+    }
+
+    #[tokio::test]
+    async fn a_request_that_an_address_ends_is_sent_to_the_server_s_next_one() {
+        for protocol in [Protocol::Http1, Protocol::Http2] {
+            let [there, ending] = answering_and_ending(protocol, None).await;
+            let group = group(half_there(protocol, there.port()), &[ending, there]);
+            assert_eq!(ask(&group).await, 200, "{protocol:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_check_that_an_address_ends_is_sent_to_the_server_s_next_one() {
+        for protocol in [Protocol::Http1, Protocol::Http2] {
+            let [there, ending] = answering_and_ending(protocol, None).await;
+            let mut options = half_there(protocol, there.port());
+            options.check = Some(Check {
+                path: "/".into(),
+                every: Duration::from_millis(300),
+            });
+            let group = Group::new(options).unwrap();
+            let turns = async |is_up: bool| {
+                let up = || group.servers().all(|(_, is_up)| is_up);
+                while up() != is_up {
+                    sleep(Duration::from_millis(20)).await;
+                }
+            };
+            let found_up = async {
+                // Its name has no address.
+                turns(false).await;
+                group.0.members[0].connector.names.keep(&[ending, there]);
+                turns(true).await;
+            };
+            let found_up = timeout(Duration::from_secs(50), found_up).await;
+            assert!(found_up.is_ok(), "{protocol:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_address_where_tls_fails_costs_a_connection_no_more_than_one_that_refuses() {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let roots = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(roots.path(), made.cert.pem()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let [there, ending] = answering_and_ending(Protocol::Http1, Some(acceptor)).await;
+        let mut options = half_there(Protocol::Http1, there.port());
+        options.servers[0].tls = Some(ServerName::try_from("localhost").unwrap());
+        options.roots = Roots::File(roots.path().into());
+        let group = group(options, &[ending, there]);
+        assert_eq!(ask(&group).await, 200);
     }
 
     /// A server at `socket` that has HTTP/3 connections begin, and a client's TLS that believes its certificate.

@@ -110,6 +110,8 @@ struct Attempted {
     has_begun: bool,
     /// The client is the one that was too slow.
     by_client: bool,
+    /// Address of a connection that was opened for the attempt, if there was one.
+    address: Option<IpAddr>,
 }
 
 /// The request and circumstances that all its attempts have in common.
@@ -196,7 +198,12 @@ impl Exchange {
         }
         let counters = &self.group.pool(member).counters;
         counters.failed(failed.failure, failed.is_reused);
-        let server = &self.group.members[member].connector.server;
+        let Connector { server, names, .. } = &self.group.members[member].connector;
+        if let (Failure::Connection, false, Some(address)) =
+            (failed.failure, failed.has_begun, failed.address)
+        {
+            names.put_last(address);
+        }
         tracing::debug!("no response of the upstream {server}: {:?}", failed.failure);
         let failed = Failed {
             failure: failed.failure,
@@ -315,8 +322,9 @@ impl Exchange {
         match connector.server.protocol {
             Protocol::Http1 => {
                 let connection = self.http1(pool, connector, is_fresh).await;
-                let connection = connection.map_err(not_connected)?;
-                self.over_http1(connection, lease).await
+                let (connection, address) = connection.map_err(not_connected)?;
+                let outcome = self.over_http1(connection, lease).await;
+                outcome.map_err(|failed| Attempted { address, ..failed })
             }
             Protocol::Http2 => {
                 let connection = self.http2(pool, connector).await;
@@ -339,12 +347,18 @@ impl Exchange {
         Attempted::not_connected()
     }
 
-    async fn http1(&self, pool: &Pool, connector: &Connector, is_fresh: bool) -> io::Result<Http1> {
+    /// A connection over HTTP/1.1, and the address that it is to if it is new.
+    async fn http1(
+        &self,
+        pool: &Pool,
+        connector: &Connector,
+        is_fresh: bool,
+    ) -> io::Result<(Http1, Option<IpAddr>)> {
         let header = self.proxy_protocol();
         if header.is_none() && !is_fresh {
             let can_repeat = retry::is_idempotent(&self.parts.method);
             if let Some(idle) = pool.idle(&connector.names, can_repeat, Instant::now()) {
-                return Ok(idle);
+                return Ok((idle, None));
             }
         }
         connector.http1(header.as_deref(), &pool.counters).await
@@ -398,6 +412,7 @@ impl Exchange {
             sent: progress.sent,
             has_begun: progress.has_begun,
             by_client,
+            address: None,
         };
         match outcome {
             Err(late) => Err(failed(Failure::TimedOut, late.by_client)),
@@ -555,6 +570,7 @@ impl Attempted {
             sent: Sent::Nothing,
             has_begun: false,
             by_client: false,
+            address: None,
         }
     }
 }

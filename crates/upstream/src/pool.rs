@@ -367,13 +367,13 @@ mod tests {
         let (connector, pool) = (connector(first.0.port(), Protocol::Http1), pool());
         let idle = || pool.idle(&connector.names, true, Instant::now());
         connector.names.keep(&[first.0]);
-        let connection = connector.http1(None, &pool.counters).await.unwrap();
+        let (connection, _) = connector.http1(None, &pool.counters).await.unwrap();
         pool.put(connection, Instant::now());
         let connection = idle().expect("it waits for a request");
         pool.put(connection, Instant::now());
         connector.names.keep(&[second.0]);
         assert!(idle().is_none());
-        let connection = connector.http1(None, &pool.counters).await.unwrap();
+        let (connection, _) = connector.http1(None, &pool.counters).await.unwrap();
         pool.put(connection, Instant::now());
         assert_eq!(idle().unwrap().address(), Some(second.0.ip()));
     }

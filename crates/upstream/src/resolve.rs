@@ -80,6 +80,11 @@ impl Names {
         self.known().sort_by_key(|it| *it != address);
     }
 
+    /// Has an address, at which a connection ended without a response, tried after the others until there is another answer.
+    pub(crate) fn put_last(&self, address: IpAddr) {
+        self.known().sort_by_key(|it| it.ip() == address);
+    }
+
     fn known(&self) -> MutexGuard<'_, Vec<SocketAddr>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -127,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn families_take_turns_and_an_address_that_answered_is_first() {
+    fn families_take_turns_and_an_address_that_answered_is_first_and_one_that_did_not_is_last() {
         let names = Names::default();
         let [a, b, c, d] =
             ["[::1]:1", "[::2]:1", "192.0.2.1:1", "[::3]:1"].map(|it| it.parse().unwrap());
@@ -135,6 +140,8 @@ mod tests {
         assert_eq!(*names.known(), [a, c, b, d]);
         names.put_first(b);
         assert_eq!(*names.known(), [b, a, c, d]);
+        names.put_last(a.ip());
+        assert_eq!(*names.known(), [b, c, d, a]);
         names.keep(&[a, b, c, d]);
         assert_eq!(*names.known(), [a, c, b, d]);
     }

@@ -119,6 +119,7 @@ impl Exchange {
             sent: progress.sent,
             has_begun: progress.has_begun,
             by_client: false,
+            address: None,
         }))
     }
 }

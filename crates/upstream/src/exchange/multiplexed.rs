@@ -17,10 +17,12 @@ impl Exchange {
         lease: Lease,
         scheme: uri::Scheme,
     ) -> Result<Answer, Attempted> {
+        let address = (!is_reused).then(|| connection.address()).flatten();
         let failed = |failure, sent| Attempted {
             failure,
             is_reused,
             sent,
+            address,
             ..Attempted::not_connected()
         };
         let Some(head) = self.head_http2(scheme) else {
