@@ -185,6 +185,36 @@ async fn a_second_response_on_a_connection_is_given_to_nobody() {
 }
 
 #[tokio::test]
+async fn content_that_follows_a_status_without_any_is_taken_for_no_response() {
+    for (fields, content) in [
+        ("Content-Length: 5", "hello"),
+        ("Transfer-Encoding: chunked", "5\r\nhello\r\n0\r\n\r\n"),
+    ] {
+        let address = origin(move |mut connection| {
+            let mut late = "";
+            while let Some(head) = connection.head() {
+                connection.write(late);
+                if head[0].starts_with("delete ") {
+                    connection.write(&format!("HTTP/1.1 204 No Content\r\n{fields}\r\n\r\n"));
+                    late = content;
+                } else {
+                    connection.ok("another");
+                }
+            }
+        });
+        let running = proxy(to(address));
+        for version in VERSIONS {
+            let mut client = Client::new(running.address, version).await;
+            let response = client.ask(Request::delete("/"), "").await;
+            assert_eq!(response.status(), 204, "{fields}");
+            let response = client.ask(Request::get("/"), "").await;
+            let found = (response.status().as_u16(), &**response.body());
+            assert_eq!(found, (200, "another"), "{fields} {version:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn answers_of_the_proxy_s_own_have_the_fields_of_its_settings() {
     let mut settings = Settings::default();
     let denied = "DENY".parse().unwrap();

@@ -317,7 +317,16 @@ impl ResponseHead {
             Version::HTTP_11 => !self.hop.closes,
             _ => self.hop.keeps && !self.hop.closes,
         };
+        let is_kept = is_kept && !self.announces_content_in_vain();
         is_kept.then(|| kept::time(self.hop.idle_timeout))
+    }
+
+    /// Returns whether it has fields of content that its status can't have (RFC 9110 section 15.3.5): applications that
+    /// send 204 with content send that, too, and it would be taken for the next response.
+    fn announces_content_in_vain(&self) -> bool {
+        let length = || self.fields.get(CONTENT_LENGTH);
+        let has_length = || self.hop.has_length && length().is_none_or(|it| it != "0");
+        self.status == StatusCode::NO_CONTENT && (self.hop.coding != Coding::None || has_length())
     }
 
     /// Returns whether it opens the protocol that the request has asked for.
