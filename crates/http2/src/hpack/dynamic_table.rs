@@ -141,6 +141,21 @@ impl<T: Copy> DynamicTable<T> {
         newest_first.position(|entry| wanted(self.field(entry)))
     }
 
+    /// The position of the newest entry that is the same as `wanted`, tag and all.
+    #[inline]
+    pub(crate) fn find(&self, wanted: Field<'_, T>) -> Option<usize>
+    where
+        T: PartialEq,
+    {
+        // Tags are at hand, and nearly every other entry has another one.
+        let is_same = |it: &Entry<T>| it.tag == wanted.tag && self.field(it) == wanted;
+        let (older, newer) = self.entries.as_slices();
+        let newest = newer.iter().rposition(is_same);
+        let newest = newest.map(|index| older.len() + index);
+        let index = newest.or_else(|| older.iter().rposition(is_same))?;
+        Some(self.entries.len() - 1 - index)
+    }
+
     /// The maximum size, bytes.
     pub(crate) fn max_size(&self) -> usize {
         self.max_size

@@ -158,9 +158,12 @@ impl Encoder {
         if let Some(Match::Field(index)) = found {
             return append_indexed(usize::from(index), out);
         }
-        let is_same =
-            |field: Field<'_, u64>| field.tag == hash && field.name == name && field.value == value;
-        if let Some(position) = self.table.position(is_same) {
+        let wanted = Field {
+            name,
+            value,
+            tag: hash,
+        };
+        if let Some(position) = self.table.find(wanted) {
             return append_indexed(dynamic_index(position), out);
         }
         let name_in_table = match Name::from_static_table(found, name) {
