@@ -13,12 +13,15 @@ use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use std::cell::Cell;
+use std::io;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
-use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::net::{TcpStream, lookup_host};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 
 /// The most bytes of a response's content. Chains of certificates are some kilobytes.
@@ -29,6 +32,12 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The port of `https` where none is named.
 const HTTPS: u16 = 443;
+
+/// The most addresses of a host that are tried.
+const MAX_ADDRESSES: usize = 16;
+
+/// Time for which an address is waited for before the next one is tried beside it (RFC 8305 section 5: "a recommended value").
+const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
 /// Facts of the latest response of a task beside its content, of which instant-acme tells nothing.
 #[derive(Debug, Clone, Copy, Default)]
@@ -126,7 +135,7 @@ impl Client {
 
     async fn connect(&self, to: &Authority) -> Result<SendRequest<Full<Bytes>>, Failed> {
         let host = to.host().trim_matches(['[', ']']);
-        let stream = TcpStream::connect((host, to.port_u16().unwrap_or(HTTPS))).await;
+        let stream = connect_to_host(host, to.port_u16().unwrap_or(HTTPS)).await;
         let stream = stream.map_err(|error| format!("cannot connect to {to}: {error}"))?;
         stream.set_nodelay(true)?;
         let name = ServerName::try_from(host.to_owned())?;
@@ -142,6 +151,35 @@ impl Client {
 
     fn idle(&self) -> std::sync::MutexGuard<'_, Option<(Authority, SendRequest<Full<Bytes>>)>> {
         self.0.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Connects to the first of a host's addresses that takes a connection.
+async fn connect_to_host(host: &str, port: u16) -> io::Result<TcpStream> {
+    let addresses = lookup_host((host, port)).await?.take(MAX_ADDRESSES);
+    connect_to_first(addresses).await
+}
+
+/// Connects to the addresses one after the other, each as soon as the one before has failed or has not answered for
+/// [`ATTEMPT_DELAY`], until one takes the connection (RFC 8305 section 5). Where a network loses packets of IPv6, its addresses
+/// would take all the time that there is.
+async fn connect_to_first(addresses: impl Iterator<Item = SocketAddr>) -> io::Result<TcpStream> {
+    let mut waiting = addresses.peekable();
+    let mut attempts = JoinSet::new();
+    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    loop {
+        if let Some(address) = waiting.next() {
+            attempts.spawn(TcpStream::connect(address));
+        }
+        tokio::select! {
+            ended = attempts.join_next() => match ended {
+                Some(Ok(Ok(stream))) => return Ok(stream),
+                Some(Ok(Err(error))) => failure = error,
+                Some(Err(error)) => failure = error.into(),
+                None => return Err(failure),
+            },
+            () = sleep(ATTEMPT_DELAY), if waiting.peek().is_some() => {}
+        }
     }
 }
 
@@ -228,6 +266,44 @@ fn root_store(roots: Option<&Path>) -> Result<RootCertStore, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Instant;
+    use tokio::net::{TcpListener, TcpSocket};
+
+    /// An address that leaves connections without an answer, as one that no packet reaches does: its queue is full.
+    async fn silent() -> (SocketAddr, TcpListener, Vec<TcpStream>) {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let listener = socket.listen(0).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut queue = Vec::new();
+        let wait = Duration::from_millis(300);
+        while let Ok(stream) = timeout(wait, TcpStream::connect(address)).await {
+            queue.push(stream.unwrap());
+            assert!(queue.len() < 10);
+        }
+        (address, listener, queue)
+    }
+
+    #[tokio::test]
+    async fn an_address_of_an_authority_that_does_not_answer_costs_little() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let there = listener.local_addr().unwrap();
+        let (gone, _listener, _queue) = silent().await;
+        let began = Instant::now();
+        let stream = connect_to_first([gone, there].into_iter()).await.unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), there);
+        assert!(began.elapsed() < TIMEOUT / 2);
+        let nobody = TcpSocket::new_v4().unwrap();
+        nobody.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let nobody = nobody.local_addr().map(|it| [it, it]).unwrap();
+        let refused = connect_to_first(nobody.into_iter()).await;
+        assert_eq!(
+            refused.unwrap_err().kind(),
+            io::ErrorKind::ConnectionRefused
+        );
+        let none = connect_to_first(std::iter::empty()).await;
+        assert_eq!(none.unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
 
     #[test]
     fn a_retry_after_is_seconds_or_a_date() {
