@@ -434,11 +434,13 @@ impl Exchange {
             content,
         } = response;
         let (body, tunnel) = match content {
-            http1::Content::Http(incoming) => {
-                (ResponseBody::http1(incoming, lease, pace, now), None)
+            http1::Content::Whole(content, connection) => {
+                lease.release(connection, now);
+                (ResponseBody::whole(content), None)
             }
+            http1::Content::Http(incoming) => (ResponseBody::new(incoming, lease, pace), None),
             http1::Content::Switched(stream) => {
-                let tunnel = Tunnel::http1(stream, lease);
+                let tunnel = Tunnel::http1(*stream, lease);
                 (ResponseBody::empty(), Some(Box::new(tunnel)))
             }
         };

@@ -94,9 +94,12 @@ pub(crate) struct Response {
 /// The content that follows a head.
 #[derive(Debug)]
 pub(crate) enum Content {
-    Http(Incoming),
+    /// All of it has come with the head; with its connection, if that can carry another request.
+    Whole(Bytes, Option<Http1>),
+    /// Content of which some is to come. In a box: nearly every response is whole, and is to have no room for it.
+    Http(Box<Incoming>),
     /// Another protocol, after [`StatusCode::SWITCHING_PROTOCOLS`].
-    Switched(Switched),
+    Switched(Box<Switched>),
 }
 
 /// The reason for which there is no response.
@@ -415,7 +418,7 @@ impl Exchange {
     }
 
     /// The response, whose head was read.
-    fn take(&mut self, (mut head, input): (ResponseHead, Bytes)) -> Result<Response, Fault> {
+    fn take(&mut self, (mut head, mut input): (ResponseHead, Bytes)) -> Result<Response, Fault> {
         let extent = head.extent(self.is_head)?;
         let link = self.link.take();
         let Link {
@@ -423,22 +426,36 @@ impl Exchange {
             open,
             deadline,
         } = link.expect("the response has only begun");
+        let kept = head.keeps_connection();
+        let kept = kept.filter(|_| self.is_broken.is_none());
+        let upload = self.upload.take().filter(|_| self.is_broken.is_none());
         let content = if head.status == StatusCode::SWITCHING_PROTOCOLS {
             if !self.is_upgrade || !head.switches() {
                 return Err(BadHead.into());
             }
-            Content::Switched(Switched::new(input, stream, open))
+            Content::Switched(Box::new(Switched::new(input, stream, open)))
+        } else if let Some(length) = extent.within(input.len())
+            && upload.is_none()
+        {
+            let link = Link {
+                stream,
+                open,
+                deadline,
+            };
+            // Nothing else may have arrived.
+            let kept = kept.filter(|_| input.len() == length);
+            input.truncate(length);
+            Content::Whole(input, kept.map(|kept| Http1::reused(link, kept)))
         } else {
-            let kept = head.keeps_connection();
-            let kept = kept.filter(|_| self.is_broken.is_none());
-            let io = match self.upload.take().filter(|_| self.is_broken.is_none()) {
+            let io = match upload {
                 None => Io::Whole(stream),
                 Some(upload) => {
                     let (read, write) = tokio::io::split(stream);
                     Io::Divided(read, UploadTask::send(*upload, write))
                 }
             };
-            Content::Http(Incoming::new((io, open, deadline), input, extent, kept))
+            let incoming = Incoming::new((io, open, deadline), input, extent, kept);
+            Content::Http(Box::new(incoming))
         };
         Ok(Response {
             status: head.status,

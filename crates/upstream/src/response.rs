@@ -70,13 +70,19 @@ struct Wait {
 /// Content as a protocol's client gives it.
 #[derive(Debug)]
 pub(crate) enum Source {
-    Http1(http1::Incoming),
+    Http1(Box<http1::Incoming>),
     Http2(Http2Body),
     /// Content of a tunnel over HTTP/2 that was refused.
     Refused(RecvStream),
     Http3(Http3Body),
     /// No content.
     None,
+}
+
+impl From<Box<http1::Incoming>> for Source {
+    fn from(incoming: Box<http1::Incoming>) -> Self {
+        Self::Http1(incoming)
+    }
 }
 
 impl From<Http2Body> for Source {
@@ -172,18 +178,9 @@ impl Source {
 }
 
 impl ResponseBody {
-    /// Content over HTTP/1.1, whose head has come `now`.
-    pub(crate) fn http1(
-        mut incoming: http1::Incoming,
-        lease: Lease,
-        pace: RateCheck,
-        now: std::time::Instant,
-    ) -> Self {
-        if incoming.is_read() {
-            lease.release(incoming.take_connection(), now);
-            return Self(Content::Whole(incoming.take_whole()));
-        }
-        Self::new(Source::Http1(incoming), lease, pace)
+    /// Content of which nothing is to come any more.
+    pub(crate) fn whole(content: Bytes) -> Self {
+        Self(Content::Whole(content))
     }
 
     pub(crate) fn new(source: impl Into<Source>, lease: Lease, pace: RateCheck) -> Self {
@@ -199,7 +196,7 @@ impl ResponseBody {
     }
 
     pub(crate) fn empty() -> Self {
-        Self(Content::Whole(Bytes::new()))
+        Self::whole(Bytes::new())
     }
 
     /// Returns whether nothing more of it is to come from the server, though not all of it may have

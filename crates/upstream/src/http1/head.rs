@@ -226,6 +226,16 @@ pub(crate) enum Extent {
     ToTheEnd,
 }
 
+impl Extent {
+    /// The length of content that is within so many bytes; `None`: there is more of it, or nobody knows.
+    pub(crate) fn within(self, bytes: usize) -> Option<usize> {
+        let Self::Length(length) = self else {
+            return None;
+        };
+        usize::try_from(length).ok().filter(|it| *it <= bytes)
+    }
+}
+
 /// The bytes that were read are no head of a response, or it contradicts itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the head of the upstream's response is malformed")]

@@ -118,16 +118,6 @@ impl Incoming {
         Some(Http1::reused(link, kept))
     }
 
-    /// The content, where all of it [was read](Self::is_read) and nothing given; to be taken after the connection.
-    pub(crate) fn take_whole(&mut self) -> Bytes {
-        let length = match self.left {
-            ContentLeft::Length(left) => usize::try_from(left).unwrap_or(usize::MAX),
-            _ => 0,
-        };
-        self.left = ContentLeft::Nothing;
-        self.input.split_to(length.min(self.input.len()))
-    }
-
     /// Takes the next piece of content, where it was read.
     pub(crate) fn take_arrived(&mut self) -> Option<Bytes> {
         if self.ahead.is_some() {
