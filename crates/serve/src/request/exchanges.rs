@@ -211,7 +211,7 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
         self.respond(stream, response, context);
     }
 
-    /// Begins to send what is left of a response.
+    /// Begins to send what is left of a response. One that leaves at once, as short ones do, needs no place in the table.
     fn start<C: Carrier<Stream = S>>(
         &mut self,
         stream: S,
@@ -219,9 +219,14 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
         context: &mut ExchangeContext<'_, C>,
     ) {
         let held = self.requests.admitted().held().holder();
-        let outgoing = outgoing(held, context.now.instant);
-        self.put_in(stream, outgoing);
-        self.send(stream, context);
+        let mut outgoing = outgoing(held, context.now.instant);
+        let sent = outgoing.hand_over(stream, context);
+        let bytes = outgoing.take_handed_over();
+        match &sent {
+            Ok(Sent::Part | Sent::Waiting) => self.put_in(stream, outgoing),
+            Ok(Sent::All) | Err(_) => drop(outgoing),
+        }
+        self.handed_over(stream, (sent, bytes), context);
     }
 
     fn put_in(&mut self, stream: S, outgoing: Outgoing) {
@@ -261,6 +266,16 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
         };
         let sent = outgoing.hand_over(stream, context);
         let bytes = outgoing.take_handed_over();
+        self.handed_over(stream, (sent, bytes), context);
+    }
+
+    /// Goes on after so many bytes of a response's content were handed over.
+    fn handed_over<C: Carrier<Stream = S>>(
+        &mut self,
+        stream: S,
+        (sent, bytes): (Result<Sent, BoxError>, usize),
+        context: &mut ExchangeContext<'_, C>,
+    ) {
         self.sent(bytes, context);
         match sent {
             Ok(Sent::Part) => {}

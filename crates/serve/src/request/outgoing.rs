@@ -6,12 +6,14 @@ use crate::request::body::Body;
 use crate::request::carrier::Carrier;
 use crate::request::exchanges::ExchangeContext;
 use crate::request::handler::BoxError;
-use crate::request::pending::{PendingWork, Ready, Work};
+use crate::request::pending::{PendingWork, Work};
 use crate::request::record::ResponseRecord;
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body as _, Frame};
 use std::hash::Hash;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 /// Bytes of memory that a response takes which waits for its client, beside those of its body.
@@ -265,12 +267,17 @@ impl Sending {
         pending: &mut PendingWork<K>,
     ) -> Result<Next<'_>, BoxError> {
         while self.chunk.is_empty() && !self.is_read {
-            let Some(body) = self.body.take() else {
+            let Some(body) = &mut self.body else {
                 return Ok(Next::Nothing);
             };
-            match pending.begin(key, Work::Frame(body)) {
-                Some(Ready::Frame(body, frame)) => self.resume(body, frame)?,
-                _ => return Ok(Next::Nothing),
+            // Nothing is to be woken: what isn't ready is polled again before anybody waits.
+            let mut context = Context::from_waker(Waker::noop());
+            match Pin::new(body).poll_frame(&mut context) {
+                Poll::Ready(frame) => self.take_frame(frame)?,
+                Poll::Pending => {
+                    let body = self.body.take().map(Work::Frame);
+                    body.into_iter().for_each(|work| pending.wait(key, work));
+                }
             }
         }
         if self.chunk.is_empty()
@@ -293,9 +300,17 @@ impl Sending {
         body: Body,
         frame: Option<Result<Frame<Bytes>, BoxError>>,
     ) -> Result<(), BoxError> {
-        let frame = frame.transpose()?;
-        self.is_read = frame.is_none() || body.is_end_stream();
         self.body = Some(body);
+        self.take_frame(frame)
+    }
+
+    /// Takes what the body gave, which is gone if it fails.
+    fn take_frame(
+        &mut self,
+        frame: Option<Result<Frame<Bytes>, BoxError>>,
+    ) -> Result<(), BoxError> {
+        let frame = frame.transpose().inspect_err(|_| self.body = None)?;
+        self.is_read = frame.is_none() || self.body.as_ref().is_none_or(Body::is_end_stream);
         match frame.map(Frame::into_data) {
             Some(Ok(data)) => self.chunk = data,
             Some(Err(frame)) => {

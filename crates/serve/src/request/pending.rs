@@ -204,8 +204,13 @@ impl<K: Copy + Eq + Hash + Unpin + Send + 'static> PendingWork<K> {
         if let Poll::Ready(ready) = Pin::new(&mut work).poll(&mut context) {
             return Some(ready);
         }
-        self.state().waits.push(key, work);
+        self.wait(key, work);
         None
+    }
+
+    /// Has work polled that is not ready.
+    pub(crate) fn wait(&mut self, key: K, work: Work) {
+        self.state().waits.push(key, work);
     }
 
     /// Finds out which exchanges can go on; whether any can. Wakes the task when that changes.
