@@ -267,14 +267,15 @@ pub(crate) fn encode_trailers(fields: &HeaderMap, encoder: &mut Encoder) -> Sect
 
 fn encode_fields(fields: &HeaderMap, encoder: &mut Encoder, section: &mut Section) {
     for (name, value) in fields {
-        let text = name.as_str().as_bytes();
-        if name != HOST && FieldKind::may_be_sent(text, value.as_bytes()) {
+        // RFC 9110 section 5.5: the white space around a value is no part of it, and clients refuse it.
+        let (text, bytes) = (name.as_str().as_bytes(), value.as_bytes().trim_ascii());
+        if name != HOST && FieldKind::may_be_sent(text, bytes) {
             let indexing = match value.is_sensitive() {
                 true => Indexing::Never,
                 false if comes_once(name.as_str()) => Indexing::Unique,
                 false => Indexing::Repeating,
             };
-            encoder.field(section, text, value.as_bytes(), indexing);
+            encoder.field(section, text, bytes, indexing);
         }
     }
 }
