@@ -6,7 +6,8 @@
 //! response's last byte are those of [`exchanges`], over what each protocol has for a [`carrier`]. What takes more
 //! than a moment waits in [`pending`]; a request's body comes by [`upload`], a response's leaves by
 //! [`outgoing`]. What is over is timed at the [end of its turn](turn_end). A request for a WebSocket is offered an [`upgrade`] to a [`tunnel`]. The memory of what is over goes
-//! to the next one by [`spares`]. How long a request's content may be: [`content_limit`].
+//! to the next one by [`spares`]. How long a request's content may be: [`content_limit`]. Where a
+//! service's response ends: [`framing`].
 
 pub(crate) mod beacon;
 pub(crate) mod body;
@@ -16,6 +17,7 @@ pub(crate) mod content;
 mod content_limit;
 pub(crate) mod exchanges;
 pub(crate) mod fields;
+mod framing;
 pub(crate) mod handler;
 pub(crate) mod identify;
 mod known_host;

@@ -29,7 +29,12 @@ pub struct Body {
     record: Option<ResponseRecord>,
     /// Bytes of a file that its next frame has at most.
     largest: usize,
+    /// Bytes that are still to come by Content-Length; `None` where the content says so itself.
+    missing: Option<u64>,
 }
+
+/// A frame of a body, or its end.
+type Polled = Option<Result<Frame<Bytes>, BoxError>>;
 
 enum Content {
     Bytes(Bytes),
@@ -90,6 +95,7 @@ impl Body {
             content,
             record: None,
             largest: CHUNK,
+            missing: None,
         }
     }
 
@@ -121,6 +127,12 @@ impl Body {
     /// The body of an open tunnel: whatever a service writes into it.
     pub(crate) fn tunnel(connection_half: ConnectionHalf) -> Self {
         Self::of(Content::Tunnel(Box::new(connection_half)))
+    }
+
+    /// Holds the content to `length` bytes: what is beyond is left out, and a body that ends before fails.
+    pub(crate) fn with_length(self, length: u64) -> Self {
+        let missing = (self.size_hint().exact() != Some(length)).then_some(length);
+        Self { missing, ..self }
     }
 
     /// Makes the body note in `record` what is sent of it.
@@ -208,10 +220,29 @@ impl Body {
         }
     }
 
-    fn poll_content(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+    /// Holds a frame to what Content-Length says.
+    fn held_to_length(&mut self, frame: Polled) -> Polled {
+        let Some(missing) = &mut self.missing else {
+            return frame;
+        };
+        match frame {
+            Some(Err(error)) => Some(Err(error)),
+            Some(Ok(frame)) if frame.is_data() => {
+                let mut data = frame.into_data().unwrap_or_default();
+                data.truncate(usize::try_from(*missing).unwrap_or(usize::MAX));
+                let is_beyond = data.is_empty() && *missing == 0;
+                *missing -= data.len() as u64;
+                (!is_beyond).then(|| Ok(Frame::data(data)))
+            }
+            end if *missing == 0 => end,
+            _ => Some(Err(format!(
+                "{missing} bytes of its Content-Length are missing"
+            )
+            .into())),
+        }
+    }
+
+    fn poll_content(&mut self, cx: &mut Context<'_>) -> Poll<Polled> {
         let chunk = match &mut self.content {
             Content::Bytes(bytes) => std::mem::take(bytes),
             Content::Shared(bytes) => bytes.split_to(bytes.len().min(self.largest)),
@@ -236,6 +267,7 @@ impl http_body::Body for Body {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let frame = ready!(self.poll_content(cx));
+        let frame = self.held_to_length(frame);
         if self.record.is_some() {
             self.note_frame(frame.as_ref());
         }
@@ -243,14 +275,21 @@ impl http_body::Body for Body {
     }
 
     fn is_end_stream(&self) -> bool {
+        if self.missing.is_some_and(|missing| missing > 0) {
+            return false;
+        }
         match &self.content {
             Content::Stream(body, _) => body.is_end_stream(),
             Content::Tunnel(connection_half) => connection_half.has_ended(),
-            _ => self.size_hint().exact() == Some(0),
+            Content::Bytes(bytes) | Content::Shared(bytes) => bytes.is_empty(),
+            Content::File(range) => range.remaining == 0,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
+        if let Some(missing) = self.missing {
+            return SizeHint::with_exact(missing);
+        }
         match &self.content {
             Content::Bytes(bytes) | Content::Shared(bytes) => {
                 SizeHint::with_exact(bytes.len() as u64)

@@ -7,6 +7,7 @@ use crate::incidents::Incidents;
 use crate::metrics::ServerCounters;
 use crate::request::body::Body;
 use crate::request::content::{Current, Route, Target};
+use crate::request::framing;
 use crate::request::handler::{BoxError, Peer, Pending};
 use crate::request::log::AccessLog;
 use crate::request::tunnel::{Acceptance, ConnectionHalf};
@@ -148,12 +149,12 @@ impl Service {
 /// `accepted`: the exchange may end with 101.
 ///
 /// # Errors
-/// The response is none that ends an exchange (RFC 9110 section 15.2).
+/// The response is none that ends an exchange (RFC 9110 section 15.2), or does not say where it ends.
 fn final_response(response: Response<Body>, accepted: bool) -> Result<Response<Body>, BoxError> {
     let status = response.status();
     let upgrades = accepted && status == StatusCode::SWITCHING_PROTOCOLS;
     if status.is_informational() && !upgrades {
         return Err(format!("answered with the interim status {status}").into());
     }
-    Ok(response)
+    framing::hold_to_length(response)
 }

@@ -23,6 +23,7 @@ mod examples;
 mod faults;
 mod file_options;
 mod files;
+mod framing;
 mod gate;
 mod gone;
 mod handlers;
