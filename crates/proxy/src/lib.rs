@@ -21,7 +21,7 @@
 //! };
 //! let group = Group::new(altway_upstream::Options::new(vec![server]))?;
 //! let site = Site::responder(Proxy::new(group, Settings::default()));
-//! let identity = Identity::from_pem_files("chain.pem".as_ref(), "key.pem".as_ref())?;
+//! let identity = Identity::from_pem_files("chain.pem", "key.pem")?;
 //! let (_stop, signal) = stop_channel();
 //! Server::bind(&Options::new(site, Security::tls(identity)))?.run(&signal)?;
 //! # Ok(())

@@ -16,12 +16,11 @@ use std::time::Duration;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let options = Options::tls(
-        certs::Store::open_default()?
-            .leaf::<&str>(&[])?
-            .identity()?,
-    );
-    Ok(serve(app(Duration::from_secs(1)), options).await?)
+    Ok(serve(
+        app(Duration::from_secs(1)),
+        Options::tls(certs::localhost()?),
+    )
+    .await?)
 }
 
 /// The application, which knows nothing of the server: numbers at an `interval`.

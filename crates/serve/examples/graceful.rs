@@ -15,11 +15,7 @@ use std::time::Duration;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let mut options = Options::tls(
-        certs::Store::open_default()?
-            .leaf::<&str>(&[])?
-            .identity()?,
-    );
+    let mut options = Options::tls(certs::localhost()?);
     options.shutdown_grace = Duration::from_secs(30);
     let app = app(Duration::from_secs(5)).into_make_service_with_connect_info::<SocketAddr>();
     let stop = async {

@@ -33,12 +33,7 @@ struct Count {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let options = Options::tls(
-        certs::Store::open_default()?
-            .leaf::<&str>(&[])?
-            .identity()?,
-    );
-    Ok(serve(app(), options).await?)
+    Ok(serve(app(), Options::tls(certs::localhost()?)).await?)
 }
 
 /// The application, which knows nothing of the server.

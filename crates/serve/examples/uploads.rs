@@ -18,12 +18,7 @@ const MAX_UPLOAD: usize = 1 << 30;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let options = Options::tls(
-        certs::Store::open_default()?
-            .leaf::<&str>(&[])?
-            .identity()?,
-    );
-    Ok(serve(app(), options).await?)
+    Ok(serve(app(), Options::tls(certs::localhost()?)).await?)
 }
 
 /// The application, which knows nothing of the server.

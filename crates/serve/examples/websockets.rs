@@ -18,12 +18,7 @@ use std::error::Error;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let options = Options::tls(
-        certs::Store::open_default()?
-            .leaf::<&str>(&[])?
-            .identity()?,
-    );
-    Ok(serve(app(), options).await?)
+    Ok(serve(app(), Options::tls(certs::localhost()?)).await?)
 }
 
 /// The application. `any`, for over HTTP/2 and HTTP/3 a WebSocket is asked for by CONNECT.

@@ -11,9 +11,17 @@ pub mod trust;
 
 pub use store::{Leaf, Store, SuppliedChain};
 
-use crate::Error;
+use crate::{Error, Identity};
 use std::io;
 use std::path::Path;
+
+/// Returns a certificate for localhost, 127.0.0.1 and ::1 by the authority of the user's own [`Store`], for development.
+///
+/// # Errors
+/// As [`Store::open_default`] and [`Store::leaf`].
+pub fn localhost() -> Result<Identity, Error> {
+    Store::open_default()?.leaf::<&str>(&[])?.identity()
+}
 
 /// Checks that one certificate of the local authority can have these names.
 ///

@@ -6,6 +6,7 @@ use crate::options::Congestion;
 
 /// The congestion controls of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CongestionInUse {
     /// The kernel's name of TCP's.
     pub tcp: String,

@@ -67,6 +67,16 @@ const SEC_FETCH_MODE: HeaderValue = HeaderValue::from_static("sec-fetch-mode");
 /// The service answers GET, HEAD and OPTIONS, with index pages, ranges and conditions (RFC 9110 sections 13 and 14). It reads
 /// files on the thread that polls it; it lists folders and compresses files on a thread of its own.
 ///
+/// ```no_run
+/// use altway_serve::Files;
+/// use axum::{Router, routing::get};
+///
+/// let app: Router = Router::new()
+///     .route("/now", get(async || "now"))
+///     .fallback_service(Files::open("site")?);
+/// # Ok::<(), altway_serve::Error>(())
+/// ```
+///
 /// [`Site::files`]: crate::Site::files
 #[derive(Debug, Clone)]
 pub struct Files {

@@ -12,7 +12,6 @@ use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
-use time::OffsetDateTime;
 pub use warning::IdentityWarning;
 use warning::Validity;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
@@ -49,36 +48,35 @@ impl Identity {
     ///
     /// # Errors
     /// A file can't be read, isn't PEM, lacks what it should contain, or the two don't belong together.
-    pub fn from_pem_files(certificate: &Path, key: &Path) -> Result<Self, Error> {
+    pub fn from_pem_files(
+        certificate: impl AsRef<Path>,
+        key: impl AsRef<Path>,
+    ) -> Result<Self, Error> {
+        let (certificate, key) = (certificate.as_ref(), key.as_ref());
         let (text, key_file) = read(key)?;
-        let identity = Self::from_pem(certificate, key, &text)?;
+        let (chain, _) = read(certificate)?;
+        let identity = Self::from_named_pem((certificate, &chain), (key, &text))?;
         Ok(Self {
             readable_key: warning::of_key(key, &key_file),
             ..identity
         })
     }
 
-    /// Reads a chain (leaf first) from a PEM file, and takes a key (PKCS #8, SEC1 or PKCS #1) in PEM that is not in a
-    /// file. `key` is its name in errors.
+    /// Takes a chain (leaf first) and a key (PKCS #8, SEC1 or PKCS #1) in PEM from memory; both may be the same text.
+    /// Errors call them `<chain>` and `<key>`.
     ///
     /// # Errors
-    /// The file can't be read, one of them isn't PEM or lacks what it should contain, or the two don't belong
-    /// together.
-    pub fn from_pem(certificate: &Path, key: &Path, text: &[u8]) -> Result<Self, Error> {
-        let (chain, _) = read(certificate)?;
-        Self::from_pem_texts((certificate, &chain), (key, text))
+    /// One of them isn't PEM, lacks what it should contain, or the two don't belong together.
+    pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, Error> {
+        Self::from_named_pem((Path::new("<chain>"), chain), (Path::new("<key>"), key))
     }
 
-    /// Takes a chain (leaf first) and its key (PKCS #8, SEC1 or PKCS #1) from one text in PEM. `path` is the file that it
-    /// is from.
+    /// Takes a chain and a key as [`from_pem`](Self::from_pem) does, each with the path or another name that errors and
+    /// warnings call it by.
     ///
     /// # Errors
-    /// The text isn't PEM, lacks what it should contain, or the two don't belong together.
-    pub fn from_pem_text(path: &Path, text: &[u8]) -> Result<Self, Error> {
-        Self::from_pem_texts((path, text), (path, text))
-    }
-
-    fn from_pem_texts(
+    /// As [`from_pem`](Self::from_pem).
+    pub fn from_named_pem(
         (certificate, chain): (&Path, &[u8]),
         (key, text): (&Path, &[u8]),
     ) -> Result<Self, Error> {
@@ -109,7 +107,6 @@ impl Identity {
     /// a chain that costs QUIC clients a round trip. Parses the chain each time.
     #[must_use]
     pub fn warnings(&self, now: SystemTime) -> Vec<IdentityWarning> {
-        let now = OffsetDateTime::from(now);
         let chain = (1..).zip(&self.certified.cert);
         let dates = chain.filter_map(|(place, certificate)| {
             Validity::of(certificate)?.warning(&self.path, place, now)
@@ -144,7 +141,7 @@ impl Identity {
         Ok(self)
     }
 
-    /// Returns the file of the chain, as it was given.
+    /// Returns the file of the chain, as it was given, or its name.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -240,6 +237,7 @@ mod tests {
     use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt;
     use std::time::Duration;
+    use time::OffsetDateTime;
 
     struct Pem {
         dir: tempfile::TempDir,
@@ -268,14 +266,14 @@ mod tests {
         }
 
         fn error(&self, certificate: &str, key: &str) -> Error {
-            Identity::from_pem_files(&self.path(certificate), &self.path(key)).unwrap_err()
+            Identity::from_pem_files(self.path(certificate), self.path(key)).unwrap_err()
         }
     }
 
     #[test]
     fn a_pair_that_belongs_together_is_accepted() {
         let pem = Pem::new();
-        Identity::from_pem_files(&pem.path("a.crt"), &pem.path("a.key")).unwrap();
+        Identity::from_pem_files(pem.path("a.crt"), pem.path("a.key")).unwrap();
     }
 
     /// A self-signed certificate for these days after `epoch`, with the key's file of this mode.
@@ -341,7 +339,7 @@ mod tests {
         std::fs::write(pem.path("chain"), own + &issuer.pem()).unwrap();
         let file = std::fs::File::open(pem.path("a.key")).unwrap();
         file.set_permissions(Permissions::from_mode(0o600)).unwrap();
-        let identity = Identity::from_pem_files(&pem.path("chain"), &pem.path("a.key"));
+        let identity = Identity::from_pem_files(pem.path("chain"), pem.path("a.key"));
         let warnings = identity.unwrap().warnings(SystemTime::now());
         assert!(
             matches!(warnings[..], [IdentityWarning::Expired { place: 2, .. }]),
@@ -352,7 +350,7 @@ mod tests {
     #[test]
     fn a_response_is_stapled_until_its_last_second() {
         let pem = Pem::new();
-        let pair = Identity::from_pem_files(&pem.path("a.crt"), &pem.path("a.key"));
+        let pair = Identity::from_pem_files(pem.path("a.crt"), pem.path("a.key"));
         let bare = pair.unwrap();
         let now = SystemTime::now();
         assert_eq!(bare.certified(now).ocsp, None);

@@ -5,7 +5,20 @@ use altway_message::Scheme;
 use std::fmt;
 
 /// A further address that a server listens at.
+///
+/// ```
+/// use altway_serve::{Bind, Listener, ListenerKind, Options};
+///
+/// # fn options(identity: altway_serve::Identity) -> Options {
+/// let mut options = Options::tls(identity);
+/// options.port = 443;
+/// // Clients of http:// are led to https://.
+/// options.listeners = vec![Listener::new(ListenerKind::Redirect, Bind::All, 80)];
+/// # options
+/// # }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Listener {
     /// The address.
     pub bind: Bind,
@@ -36,6 +49,18 @@ pub enum ListenerKind {
 }
 
 impl Listener {
+    /// Makes a listener for all protocols that its kind has.
+    #[must_use]
+    pub fn new(kind: ListenerKind, bind: Bind, port: u16) -> Self {
+        Self {
+            bind,
+            port,
+            kind,
+            protocols: Protocols::default(),
+            alt_svc_port: None,
+        }
+    }
+
     /// Returns true if the listener's clients are given HTTP/3.
     pub(crate) fn has_http3(&self) -> bool {
         self.kind == ListenerKind::Tls && self.protocols.http3

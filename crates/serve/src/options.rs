@@ -10,7 +10,7 @@ use altway_message::Scheme;
 use altway_select::{Model, ModelKind};
 use altway_units::{Network, Ratio};
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -161,10 +161,21 @@ impl Options {
         Self::new(Site::nothing(), Security::tls(certificates))
     }
 
-    /// Makes options as [`tls`](Self::tls) does, without TLS and HTTP/3 ([`Security::ClearText`]).
+    /// Makes options as [`tls`](Self::tls) does, without TLS and HTTP/3 ([`Security::ClearText`]). Behind a proxy that
+    /// terminates TLS, set [`security`](Self::security) to [`Security::BehindTlsProxy`].
     #[must_use]
     pub fn clear_text() -> Self {
         Self::new(Site::nothing(), Security::ClearText)
+    }
+
+    /// Sets [`bind`](Self::bind) and [`port`](Self::port), as in
+    /// `Options::clear_text().with_address(([127, 0, 0, 1], 0))`.
+    #[must_use]
+    pub fn with_address(mut self, address: impl Into<SocketAddr>) -> Self {
+        let address = address.into();
+        self.bind = Bind::Address(address.ip());
+        self.port = address.port();
+        self
     }
 
     /// Makes options that serve `site`, with the defaults of every other field.
@@ -235,6 +246,7 @@ impl Default for Protocols {
 
 /// A name for whose clients decisions are made separately.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HostPolicy {
     /// A host name, or `*.` and a host name, which stands for one more label.
     pub name: String,
@@ -242,6 +254,18 @@ pub struct HostPolicy {
     pub policy: Policy,
     /// Share of page views that report their times, as [`Options::beacon`].
     pub beacon: Option<Ratio>,
+}
+
+impl HostPolicy {
+    /// Makes a policy for a name, without a beacon.
+    #[must_use]
+    pub fn new(name: impl Into<String>, policy: Policy) -> Self {
+        Self {
+            name: name.into(),
+            policy,
+            beacon: None,
+        }
+    }
 }
 
 /// The addresses to listen at.

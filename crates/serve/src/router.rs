@@ -129,6 +129,14 @@ impl Router {
         self.route(Method::PUT, path, endpoint)
     }
 
+    /// Adds a route for PATCH of a path.
+    ///
+    /// # Errors
+    /// As [`route`](Self::route).
+    pub fn patch<K>(self, path: &str, endpoint: impl Endpoint<K>) -> Result<Self, InvalidRoute> {
+        self.route(Method::PATCH, path, endpoint)
+    }
+
     /// Adds a route for DELETE of a path.
     ///
     /// # Errors

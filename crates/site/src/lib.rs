@@ -111,12 +111,11 @@ fn target(
 #[must_use]
 pub fn hosts(plan: &Plan) -> Vec<HostPolicy> {
     let of = |site: &SitePlan| {
-        let policy = site.policy.clone();
         let names = site.names.iter().map(ToString::to_string);
-        let named = move |name| HostPolicy {
-            name,
-            policy: policy.clone(),
-            beacon: site.beacon,
+        let named = |name| {
+            let mut host = HostPolicy::new(name, site.policy.clone());
+            host.beacon = site.beacon;
+            host
         };
         names.map(named).collect::<Vec<_>>()
     };

@@ -93,7 +93,7 @@ fn print(
     arguments: &Arguments,
     printer: &Printer,
 ) -> Result<()> {
-    let expires = leaf.not_after.date().to_string();
+    let expires = leaf.expires_on();
     if arguments.json {
         printer.json(&Files {
             ca_certificate: authority,

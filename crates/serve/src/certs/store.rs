@@ -20,6 +20,7 @@ use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 use time::{Duration, OffsetDateTime};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
@@ -51,6 +52,7 @@ pub struct Store {
 
 /// A certificate for a server, with its key.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Leaf {
     /// The chain, leaf first, as PEM.
     pub certificate: PathBuf,
@@ -59,7 +61,7 @@ pub struct Leaf {
     /// Host names and addresses it is for, sorted.
     pub names: Vec<String>,
     /// Last second of the certificate's validity.
-    pub not_after: OffsetDateTime,
+    pub not_after: SystemTime,
     /// Base64 of the SHA-256 of its public key (SPKI), as Chromium's
     /// `--ignore-certificate-errors-spki-list` wants it.
     pub spki_sha256: String,
@@ -75,7 +77,7 @@ impl Leaf {
             certificate,
             key,
             names: Names::listed(alternatives(parsed)).to_vec(),
-            not_after: parsed.validity().not_after.to_datetime(),
+            not_after: parsed.validity().not_after.to_datetime().into(),
             spki_sha256: STANDARD.encode(digest),
             is_new: false,
         }
@@ -87,6 +89,12 @@ impl Leaf {
     /// The files were changed meanwhile.
     pub fn identity(&self) -> Result<Identity, Error> {
         Identity::from_pem_files(&self.certificate, &self.key)
+    }
+
+    /// Returns the day of [`not_after`](Self::not_after) in UTC, as `2027-12-31`.
+    #[must_use]
+    pub fn expires_on(&self) -> String {
+        OffsetDateTime::from(self.not_after).date().to_string()
     }
 }
 
@@ -144,7 +152,7 @@ impl Store {
     pub fn leaf<S: AsRef<str>>(&self, names: &[S]) -> Result<Leaf, Error> {
         let wanted = Names::new(names)?;
         let former = self.read_leaf().ok();
-        let soon = OffsetDateTime::now_utc() + RENEWAL;
+        let soon = SystemTime::from(OffsetDateTime::now_utc() + RENEWAL);
         match former {
             Some((leaf, names)) if names.covers(&wanted) && leaf.not_after > soon => Ok(leaf),
             Some((_, names)) => self.make_leaf(&wanted.with(&names)),

@@ -7,11 +7,12 @@ use std::fmt;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use time::{Duration, OffsetDateTime};
+use std::time::{Duration, SystemTime};
+use time::OffsetDateTime;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// A certificate with less than this left is warned of.
-const EXPIRY_WARNING: Duration = Duration::days(14);
+const EXPIRY_WARNING: Duration = Duration::from_hours(14 * 24);
 
 /// A fault of an [`Identity`](crate::Identity) that its operator should know of. [`Display`](fmt::Display)
 /// names the file and, for a key, the command that mends it.
@@ -35,7 +36,7 @@ pub enum IdentityWarning {
         /// The certificate's place in the chain; 1: the server's own.
         place: usize,
         /// Last second of the certificate's validity.
-        not_after: OffsetDateTime,
+        not_after: SystemTime,
     },
     /// A certificate whose time has not come: clients refuse it until then.
     NotYetValid {
@@ -44,7 +45,7 @@ pub enum IdentityWarning {
         /// The certificate's place in the chain; 1: the server's own.
         place: usize,
         /// First second of the certificate's validity.
-        not_before: OffsetDateTime,
+        not_before: SystemTime,
     },
     /// A certificate whose time is over within 14 days.
     ExpiresSoon {
@@ -53,7 +54,7 @@ pub enum IdentityWarning {
         /// The certificate's place in the chain; 1: the server's own.
         place: usize,
         /// Last second of the certificate's validity.
-        not_after: OffsetDateTime,
+        not_after: SystemTime,
     },
     /// A chain that does not fit into what QUIC may send before the client's address is validated (RFC
     /// 9000 section 8.1): three times what came from it, of most clients but browsers one datagram of
@@ -131,20 +132,21 @@ fn certificate(path: &Path, place: usize) -> String {
 }
 
 /// A point in time, as people read it.
-struct Minute(OffsetDateTime);
+struct Minute(SystemTime);
 
 impl fmt::Display for Minute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (hour, minute, _) = self.0.to_hms();
-        write!(f, "{} at {hour:02}:{minute:02} UTC", self.0.date())
+        let time = OffsetDateTime::from(self.0);
+        let (hour, minute, _) = time.to_hms();
+        write!(f, "{} at {hour:02}:{minute:02} UTC", time.date())
     }
 }
 
 /// The first and the last second of a certificate (RFC 5280 section 4.1.2.5).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Validity {
-    not_before: OffsetDateTime,
-    not_after: OffsetDateTime,
+    not_before: SystemTime,
+    not_after: SystemTime,
 }
 
 impl Validity {
@@ -153,8 +155,8 @@ impl Validity {
         let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
         let validity = parsed.validity();
         Some(Self {
-            not_before: validity.not_before.to_datetime(),
-            not_after: validity.not_after.to_datetime(),
+            not_before: validity.not_before.to_datetime().into(),
+            not_after: validity.not_after.to_datetime().into(),
         })
     }
 
@@ -163,7 +165,7 @@ impl Validity {
         self,
         path: &Path,
         place: usize,
-        now: OffsetDateTime,
+        now: SystemTime,
     ) -> Option<IdentityWarning> {
         let Self {
             not_before,
@@ -182,7 +184,7 @@ impl Validity {
                 place,
                 not_before,
             })
-        } else if not_after - now < EXPIRY_WARNING {
+        } else if not_after < now + EXPIRY_WARNING {
             Some(IdentityWarning::ExpiresSoon {
                 path,
                 place,
@@ -291,7 +293,7 @@ mod tests {
         let warning = |place| IdentityWarning::Expired {
             path: "chain.pem".into(),
             place,
-            not_after: OffsetDateTime::UNIX_EPOCH - Duration::minutes(1),
+            not_after: SystemTime::UNIX_EPOCH - Duration::from_mins(1),
         };
         let date = "expired on 1969-12-31 at 23:59 UTC: clients refuse it";
         let own = format!("the certificate `chain.pem` {date}");

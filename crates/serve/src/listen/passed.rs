@@ -8,7 +8,18 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// A socket that another process has bound: over TCP one that listens, or one of UDP. Clones are the same.
+/// A socket that another process has bound, or the program itself: over TCP one that listens, or one of UDP. Clones are
+/// the same.
+///
+/// ```
+/// use altway_serve::{Options, PassedSocket};
+/// use std::net::TcpListener;
+///
+/// let listener = TcpListener::bind("127.0.0.1:0")?;
+/// let mut options = Options::clear_text().with_address(listener.local_addr()?);
+/// options.passed = vec![PassedSocket::new(listener.into())?];
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct PassedSocket {
     descriptor: Arc<OwnedFd>,

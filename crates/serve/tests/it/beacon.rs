@@ -177,10 +177,10 @@ async fn without_a_beacon_its_paths_are_the_sites_own() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_site_has_its_own_share_of_page_views() {
-    let site = |name: &str, beacon: Option<&str>| HostPolicy {
-        name: name.into(),
-        policy: "learned".parse().unwrap(),
-        beacon: beacon.map(|share| share.parse().unwrap()),
+    let site = |name: &str, beacon: Option<&str>| {
+        let mut site = HostPolicy::new(name, "learned".parse().unwrap());
+        site.beacon = beacon.map(|share| share.parse().unwrap());
+        site
     };
     let server = Running::tls(|options| {
         options.threads = NonZeroUsize::MIN;

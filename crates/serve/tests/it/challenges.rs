@@ -1,7 +1,7 @@
 //! Challenges of certificate authorities, in clear text and in handshakes.
 
 use crate::common::{H2, Running, get, get_over, h1, h2, read, soon};
-use altway_serve::{Bind, Challenges, Listener, ListenerKind, Protocols};
+use altway_serve::{Bind, Challenges, Listener, ListenerKind};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,13 +14,8 @@ use tokio_rustls::client::TlsStream;
 const PATH: &str = "/.well-known/acme-challenge/token";
 
 fn start(challenges: &Challenges) -> Running {
-    let listener = |kind| Listener {
-        bind: Bind::Address(Ipv4Addr::LOCALHOST.into()),
-        port: 0,
-        kind,
-        protocols: Protocols::default(),
-        alt_svc_port: None,
-    };
+    let bind = Bind::Address(Ipv4Addr::LOCALHOST.into());
+    let listener = |kind| Listener::new(kind, bind, 0);
     let kinds = [
         ListenerKind::Redirect,
         ListenerKind::ClearText,

@@ -2,9 +2,7 @@
 
 use crate::common::h3::H3;
 use crate::common::{H2, Running, alt_svc, free_port, get, get_over, h1, h2, large, read, soon};
-use altway_serve::{
-    Bind, FilesOptions, HeaderRule, Listener, ListenerKind, Options, Policy, Protocols, Site,
-};
+use altway_serve::{Bind, FilesOptions, HeaderRule, Listener, ListenerKind, Options, Policy, Site};
 use bytes::Bytes;
 use http::{Method, Request, Response};
 use http_body_util::Empty;
@@ -16,13 +14,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 fn listener(kind: ListenerKind) -> Listener {
-    Listener {
-        bind: Bind::Address(Ipv4Addr::LOCALHOST.into()),
-        port: 0,
-        kind,
-        protocols: Protocols::default(),
-        alt_svc_port: None,
-    }
+    Listener::new(kind, Bind::Address(Ipv4Addr::LOCALHOST.into()), 0)
 }
 
 /// HTTP/3 for everybody, and these listeners.
@@ -131,14 +123,8 @@ async fn strict_transport_security_is_not_said_in_clear_text() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_listener_gives_its_own_protocols() {
     let server = start(&[], |options| {
-        let h1 = Listener {
-            protocols: Protocols {
-                http2: false,
-                http3: false,
-                ..Protocols::default()
-            },
-            ..listener(ListenerKind::Tls)
-        };
+        let mut h1 = listener(ListenerKind::Tls);
+        (h1.protocols.http2, h1.protocols.http3) = (false, false);
         options.listeners = vec![h1, listener(ListenerKind::Tls)];
     });
     let connect = async |at: usize, alpn: &[&[u8]]| {
@@ -268,10 +254,8 @@ fn http3_at_each_address_goes_on_while_another_process_takes_over() {
         .collect();
     let second = first.next(|options| {
         options.takeover = Some(path.clone());
-        options.listeners = vec![Listener {
-            port: first.further[0].port(),
-            ..listener(ListenerKind::Tls)
-        }];
+        options.listeners = vec![listener(ListenerKind::Tls)];
+        options.listeners[0].port = first.further[0].port();
     });
     let second = second.unwrap();
     second.site.write("name", "second");

@@ -327,11 +327,7 @@ fn a_folder_of_several_sites_can_be_one() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn names_have_policies_of_their_own_that_can_be_replaced() {
-    let by = |name: &str, policy: &str| HostPolicy {
-        beacon: None,
-        name: name.into(),
-        policy: policy.parse().unwrap(),
-    };
+    let by = |name: &str, policy: &str| HostPolicy::new(name, policy.parse().unwrap());
     let server = Running::tls(|options| {
         options.policy = "h3".parse().unwrap();
         options.hosts = Some(vec![by("a.test", "h2"), by("*.b.test", "h3")]);

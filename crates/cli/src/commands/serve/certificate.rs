@@ -209,7 +209,10 @@ fn read_ordered(
             path: file.into(),
             source,
         })?;
-    let identity = text.map(|text| Identity::from_pem_text(file, text.as_bytes()));
+    let identity = text.map(|text| {
+        let text = text.as_bytes();
+        Identity::from_named_pem((file, text), (file, text))
+    });
     identity.transpose()
 }
 
@@ -249,7 +252,7 @@ pub(crate) fn identity(certificate: &Certificate) -> Result<Identity> {
     let chain = &certificate.chain;
     let identity = match &certificate.key {
         Secret::File(key) => Identity::from_pem_files(chain, key)?,
-        Secret::Credential(name) => Identity::from_pem_files(chain, &credential(name)?)?,
+        Secret::Credential(name) => Identity::from_pem_files(chain, credential(name)?)?,
         Secret::Env(name) => {
             let text = std::env::var(name).map_err(|_| {
                 usage_error(
@@ -257,7 +260,12 @@ pub(crate) fn identity(certificate: &Certificate) -> Result<Identity> {
                     "set it for the server's process to the key in PEM",
                 )
             })?;
-            Identity::from_pem(chain, Path::new(&format!("${name}")), text.as_bytes())?
+            let key = format!("${name}");
+            let read = altway_folder::read_file(chain).map_err(|source| Error::ReadPem {
+                path: chain.clone(),
+                source,
+            });
+            Identity::from_named_pem((chain, &read?.0), (Path::new(&key), text.as_bytes()))?
         }
     };
     Ok(match &certificate.ocsp {

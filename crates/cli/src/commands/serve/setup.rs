@@ -163,17 +163,18 @@ pub(super) fn others(listen: &Listen) -> impl Iterator<Item = &altway_config::Li
 }
 
 fn further(listen: &Listen) -> Vec<Listener> {
-    let listener = |it: &altway_config::Listener| Listener {
-        bind: it.address.ip.map_or(Bind::All, Bind::Address),
-        port: it.address.port,
-        kind: match it.security {
+    let listener = |it: &altway_config::Listener| {
+        let kind = match it.security {
             Listening::Tls => ListenerKind::Tls,
             Listening::ClearText => ListenerKind::ClearText,
             Listening::BehindTlsProxy => ListenerKind::BehindTlsProxy,
             Listening::Redirect => ListenerKind::Redirect,
-        },
-        protocols: protocols(it.protocols),
-        alt_svc_port: it.alt_svc_port.or(listen.alt_svc_port).map(NonZeroU16::get),
+        };
+        let bind = it.address.ip.map_or(Bind::All, Bind::Address);
+        let mut listener = Listener::new(kind, bind, it.address.port);
+        listener.protocols = protocols(it.protocols);
+        listener.alt_svc_port = it.alt_svc_port.or(listen.alt_svc_port).map(NonZeroU16::get);
+        listener
     };
     others(listen).map(listener).collect()
 }
