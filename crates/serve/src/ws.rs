@@ -32,7 +32,7 @@ mod message;
 mod rejection;
 mod socket;
 
-pub use message::{CloseFrame, Message, Utf8Bytes, close_code};
+pub use message::{CloseCode, CloseFrame, Message, Utf8Bytes, close_code};
 pub use rejection::WebSocketUpgradeRejection;
 pub use socket::{WebSocket, WebSocketError};
 

@@ -1,5 +1,6 @@
 //! The messages of a WebSocket (RFC 6455 section 5.6), in types that outlive their implementation.
 
+use super::WebSocketError;
 use bytes::Bytes;
 use std::fmt;
 use std::ops::Deref;
@@ -43,14 +44,12 @@ impl fmt::Display for Utf8Bytes {
     }
 }
 
-impl PartialEq<str> for Utf8Bytes {
-    fn eq(&self, other: &str) -> bool {
-        self.as_str() == other
-    }
-}
-
-impl PartialEq<&str> for Utf8Bytes {
-    fn eq(&self, other: &&str) -> bool {
+/// Compares with whatever a `&str` compares with, as axum's does.
+impl<T> PartialEq<T> for Utf8Bytes
+where
+    for<'a> &'a str: PartialEq<T>,
+{
+    fn eq(&self, other: &T) -> bool {
         self.as_str() == *other
     }
 }
@@ -67,6 +66,12 @@ impl From<String> for Utf8Bytes {
     }
 }
 
+impl From<&String> for Utf8Bytes {
+    fn from(text: &String) -> Self {
+        Self(text.into())
+    }
+}
+
 impl From<Utf8Bytes> for Bytes {
     fn from(text: Utf8Bytes) -> Self {
         text.0.into()
@@ -77,6 +82,14 @@ impl TryFrom<Bytes> for Utf8Bytes {
     type Error = std::str::Utf8Error;
 
     fn try_from(bytes: Bytes) -> Result<Self, Self::Error> {
+        bytes.try_into().map(Self)
+    }
+}
+
+impl TryFrom<Vec<u8>> for Utf8Bytes {
+    type Error = std::str::Utf8Error;
+
+    fn try_from(bytes: Vec<u8>) -> Result<Self, Self::Error> {
         bytes.try_into().map(Self)
     }
 }
@@ -96,11 +109,14 @@ pub enum Message {
     Close(Option<CloseFrame>),
 }
 
+/// The code of a [`CloseFrame`].
+pub type CloseCode = u16;
+
 /// The close frame of a WebSocket: the code and the reason for which it is closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CloseFrame {
     /// Code of the close: one of [`close_code`], or of an application's own.
-    pub code: u16,
+    pub code: CloseCode,
     /// The reason in words for people; at most 123 bytes.
     pub reason: Utf8Bytes,
 }
@@ -136,13 +152,47 @@ pub mod close_code {
 }
 
 impl Message {
-    /// Bytes or text, for whoever takes both; empty for a close frame.
+    /// Makes a text message.
+    #[must_use]
+    pub fn text(text: impl Into<Utf8Bytes>) -> Self {
+        Self::Text(text.into())
+    }
+
+    /// Makes a message of bytes.
+    #[must_use]
+    pub fn binary(bytes: impl Into<Bytes>) -> Self {
+        Self::Binary(bytes.into())
+    }
+
+    /// Bytes or text, for whoever takes both; of a close frame the reason.
     #[must_use]
     pub fn into_data(self) -> Bytes {
         match self {
             Self::Text(text) => text.into(),
             Self::Binary(bytes) | Self::Ping(bytes) | Self::Pong(bytes) => bytes,
-            Self::Close(_) => Bytes::new(),
+            Self::Close(frame) => frame.map_or_else(Bytes::new, |frame| frame.reason.into()),
+        }
+    }
+
+    /// Returns the content as text, for whoever takes both; of a close frame the reason.
+    ///
+    /// # Errors
+    /// The bytes are not UTF-8.
+    pub fn into_text(self) -> Result<Utf8Bytes, WebSocketError> {
+        self.into_data().try_into().map_err(WebSocketError::new)
+    }
+
+    /// Returns the content as text, as [`into_text`](Self::into_text) does.
+    ///
+    /// # Errors
+    /// As of [`into_text`](Self::into_text).
+    pub fn to_text(&self) -> Result<&str, WebSocketError> {
+        match self {
+            Self::Text(text) => Ok(text.as_str()),
+            Self::Binary(bytes) | Self::Ping(bytes) | Self::Pong(bytes) => {
+                std::str::from_utf8(bytes).map_err(WebSocketError::new)
+            }
+            Self::Close(frame) => Ok(frame.as_ref().map_or("", |frame| frame.reason.as_str())),
         }
     }
 
@@ -186,6 +236,18 @@ impl From<String> for Message {
 impl From<&str> for Message {
     fn from(text: &str) -> Self {
         Self::Text(text.into())
+    }
+}
+
+impl From<&[u8]> for Message {
+    fn from(bytes: &[u8]) -> Self {
+        Self::Binary(Bytes::copy_from_slice(bytes))
+    }
+}
+
+impl From<Message> for Vec<u8> {
+    fn from(message: Message) -> Self {
+        message.into_data().into()
     }
 }
 

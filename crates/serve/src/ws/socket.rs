@@ -3,6 +3,7 @@
 use super::message::Message;
 use crate::Tunnel;
 use crate::request::handler::BoxError;
+use futures_util::stream::FusedStream;
 use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _};
 use http::HeaderValue;
 use std::pin::Pin;
@@ -19,10 +20,16 @@ pub struct WebSocket {
 }
 
 /// The error by which a WebSocket failed: its client broke the protocol or is gone, or a message is too
-/// large.
+/// large, or is not the text that was asked for.
 #[derive(Debug, thiserror::Error)]
 #[error("the WebSocket failed")]
 pub struct WebSocketError(#[source] BoxError);
+
+impl WebSocketError {
+    pub(super) fn new(source: impl Into<BoxError>) -> Self {
+        Self(source.into())
+    }
+}
 
 impl WebSocket {
     pub(super) fn new(inner: WebSocketStream<Tunnel>, protocol: Option<HeaderValue>) -> Self {
@@ -42,7 +49,7 @@ impl WebSocket {
         self.inner
             .send(message.into_implementation())
             .await
-            .map_err(failed)
+            .map_err(WebSocketError::new)
     }
 
     /// The subprotocol that was [selected](super::WebSocketUpgrade::protocols).
@@ -59,7 +66,7 @@ impl Stream for WebSocket {
         loop {
             match ready!(self.inner.poll_next_unpin(cx)) {
                 None => return Poll::Ready(None),
-                Some(Err(error)) => return Poll::Ready(Some(Err(failed(error)))),
+                Some(Err(error)) => return Poll::Ready(Some(Err(WebSocketError::new(error)))),
                 Some(Ok(message)) => {
                     if let Some(message) = Message::of_implementation(message) {
                         return Poll::Ready(Some(Ok(message)));
@@ -70,27 +77,31 @@ impl Stream for WebSocket {
     }
 }
 
+impl FusedStream for WebSocket {
+    fn is_terminated(&self) -> bool {
+        self.inner.is_terminated()
+    }
+}
+
 impl Sink<Message> for WebSocket {
     type Error = WebSocketError;
 
     fn poll_ready(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready_unpin(cx).map_err(failed)
+        self.inner.poll_ready_unpin(cx).map_err(WebSocketError::new)
     }
 
     fn start_send(mut self: Pin<&mut Self>, message: Message) -> Result<(), Self::Error> {
         let message = message.into_implementation();
-        self.inner.start_send_unpin(message).map_err(failed)
+        self.inner
+            .start_send_unpin(message)
+            .map_err(WebSocketError::new)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_flush_unpin(cx).map_err(failed)
+        self.inner.poll_flush_unpin(cx).map_err(WebSocketError::new)
     }
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_close_unpin(cx).map_err(failed)
+        self.inner.poll_close_unpin(cx).map_err(WebSocketError::new)
     }
-}
-
-fn failed(error: tokio_tungstenite::tungstenite::Error) -> WebSocketError {
-    WebSocketError(error.into())
 }

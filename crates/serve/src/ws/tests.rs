@@ -88,3 +88,24 @@ fn the_first_known_protocol_that_is_asked_for_is_selected() {
     assert_eq!(select(&["ab"], ["a", "b"]), None);
     assert_eq!(select(&[], ["a", "b"]), None);
 }
+
+#[test]
+fn a_message_is_taken_for_text_or_bytes_as_by_axum() {
+    let close = Message::Close(Some(CloseFrame {
+        code: close_code::NORMAL,
+        reason: "done".into(),
+    }));
+    for (message, content) in [
+        (Message::text(String::from("text")), "text"),
+        (Message::binary("bytes"), "bytes"),
+        (Message::from(&b"slice"[..]), "slice"),
+        (close, "done"),
+        (Message::Close(None), ""),
+    ] {
+        assert_eq!(message.to_text().unwrap(), content);
+        assert_eq!(message.clone().into_text().unwrap(), content.to_owned());
+        assert_eq!(Vec::from(message), content.as_bytes());
+    }
+    let no_text = Message::binary(vec![0xff]);
+    assert!(no_text.to_text().is_err() && no_text.into_text().is_err());
+}
