@@ -22,7 +22,8 @@ use crate::{Error, Monitor, Options, ReloadHandle, RequestBody, Server};
 use bridge::Bridge;
 use http::Request;
 use std::fmt;
-use std::future::pending;
+use std::future::{Pending, pending};
+use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
@@ -42,7 +43,7 @@ use tower_service::Service;
 /// cancels its request, the handler's future is dropped; a body is polled at most 64 KiB ahead of its client.
 ///
 /// The sockets are bound at once, so clients can connect from here on, and wait; an error is returned when the server
-/// is awaited. [`Options::site`] is ignored.
+/// is awaited, and by [`Serve::local_addr`]. [`Options::site`] is ignored.
 ///
 /// ```no_run
 /// # async fn run(identity: altway_serve::Identity) -> Result<(), altway_serve::Error> {
@@ -64,52 +65,75 @@ where
     Serve {
         bound: Server::bind(&options),
         runtime,
+        signal: pending(),
     }
 }
 
-/// A server that [`serve`] has bound. It runs when it is awaited.
-#[derive(Debug)]
+/// A server that [`serve`] has bound. It runs when it is awaited, until `F` completes.
 #[must_use = "a server runs only when it is awaited"]
-pub struct Serve {
+pub struct Serve<F = Pending<()>> {
     bound: Result<Server, Error>,
     /// The program's, from the first poll on.
     runtime: Arc<OnceLock<Handle>>,
+    signal: F,
 }
 
 impl Serve {
     /// Stops the server gracefully when `signal` completes: connections end after their running requests; those that
     /// last longer than [`Options::shutdown_grace`] are cut off.
-    pub fn with_graceful_shutdown<F>(self, signal: F) -> WithGracefulShutdown<F>
+    pub fn with_graceful_shutdown<F>(self, signal: F) -> Serve<F>
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        WithGracefulShutdown {
-            serve: self,
+        Serve {
+            bound: self.bound,
+            runtime: self.runtime,
             signal,
         }
     }
+}
 
-    /// The address that it listens on, TCP and UDP; `None` when it could not be bound, which the
-    /// server's future reports.
-    #[must_use]
-    pub fn local_addr(&self) -> Option<SocketAddr> {
-        self.bound.as_ref().ok().map(Server::local_addr)
+impl<F> Serve<F> {
+    /// Returns the address that it listens on, TCP and UDP, with the port number that was picked for 0.
+    ///
+    /// # Errors
+    /// The server could not be bound; its future returns the same error.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.server().map(Server::local_addr)
     }
 
-    /// A handle that replaces the certificates while the server runs, or the application by a [`Site`]; `None` when
-    /// the server could not be bound.
-    #[must_use]
-    pub fn reload_handle(&self) -> Option<ReloadHandle> {
-        self.bound.as_ref().ok().map(Server::reload_handle)
+    /// Returns the further addresses that it listens at, in the order of [`Options::listeners`].
+    ///
+    /// # Errors
+    /// As [`local_addr`](Self::local_addr).
+    pub fn further_addrs(&self) -> io::Result<&[SocketAddr]> {
+        self.server().map(Server::further_addrs)
     }
 
-    /// A monitor of the running server; `None` when it could not be bound.
-    #[must_use]
-    pub fn monitor(&self) -> Option<Monitor> {
-        self.bound.as_ref().ok().map(Server::monitor)
+    /// Returns a handle that replaces the certificates while the server runs, or the application by a [`Site`], whose
+    /// services run on the server's threads ([`Site::service`]).
+    ///
+    /// # Errors
+    /// As [`local_addr`](Self::local_addr).
+    pub fn reload_handle(&self) -> io::Result<ReloadHandle> {
+        self.server().map(Server::reload_handle)
     }
 
-    async fn run(self, signal: impl Future<Output = ()>) -> Result<(), Error> {
+    /// Returns a monitor of the running server.
+    ///
+    /// # Errors
+    /// As [`local_addr`](Self::local_addr).
+    pub fn monitor(&self) -> io::Result<Monitor> {
+        self.server().map(Server::monitor)
+    }
+
+    fn server(&self) -> io::Result<&Server> {
+        self.bound.as_ref().map_err(Error::to_io)
+    }
+}
+
+impl<F: Future<Output = ()>> Serve<F> {
+    async fn run(self) -> Result<(), Error> {
         let server = self.bound?;
         let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
         self.runtime.get_or_init(|| runtime);
@@ -125,7 +149,7 @@ impl Serve {
         let mut ended = pin!(ended);
         let end = tokio::select! {
             end = ended.as_mut() => end,
-            () = signal => {
+            () = self.signal => {
                 stopping.0.stop();
                 ended.await
             }
@@ -138,52 +162,20 @@ impl Serve {
 ///
 /// # Errors
 /// The errors of [`Server::bind`] and [`Server::run`]; [`Error::NoRuntime`].
-impl IntoFuture for Serve {
+impl<F: Future<Output = ()> + Send + 'static> IntoFuture for Serve<F> {
     type Output = Result<(), Error>;
     type IntoFuture = ServeFuture;
 
     fn into_future(self) -> ServeFuture {
-        ServeFuture(Box::pin(self.run(pending())))
+        ServeFuture(Box::pin(self.run()))
     }
 }
 
-/// A server that stops once a future of the program's completes.
-#[must_use = "a server runs only when it is awaited"]
-pub struct WithGracefulShutdown<F> {
-    serve: Serve,
-    signal: F,
-}
-
-impl<F> WithGracefulShutdown<F> {
-    /// Returns the address, as [`Serve::local_addr`] does.
-    #[must_use]
-    pub fn local_addr(&self) -> Option<SocketAddr> {
-        self.serve.local_addr()
-    }
-
-    /// Returns the handle, as [`Serve::reload_handle`] does.
-    #[must_use]
-    pub fn reload_handle(&self) -> Option<ReloadHandle> {
-        self.serve.reload_handle()
-    }
-}
-
-impl<F> fmt::Debug for WithGracefulShutdown<F> {
+impl<F> fmt::Debug for Serve<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let serve = &self.serve;
-        f.debug_struct("WithGracefulShutdown")
-            .field("serve", serve)
+        f.debug_struct("Serve")
+            .field("bound", &self.bound)
             .finish_non_exhaustive()
-    }
-}
-
-/// Resolves when the server has ended, as that of [`Serve`].
-impl<F: Future<Output = ()> + Send + 'static> IntoFuture for WithGracefulShutdown<F> {
-    type Output = Result<(), Error>;
-    type IntoFuture = ServeFuture;
-
-    fn into_future(self) -> ServeFuture {
-        ServeFuture(Box::pin(self.serve.run(self.signal)))
     }
 }
 

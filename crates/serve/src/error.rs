@@ -1,6 +1,7 @@
 //! Errors that keep a server from starting or end it, and those of making certificates.
 
 use crate::BoxError;
+use std::error::Error as _;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -412,16 +413,26 @@ impl Error {
     pub(crate) fn generate(error: rcgen::Error) -> Self {
         Self::Generate(error.into())
     }
+
+    /// The same error for whoever asks before it is returned: the cause is in its text.
+    pub(crate) fn to_io(&self) -> io::Error {
+        let causes = std::iter::successors(self.source(), |it| (**it).source());
+        let text = causes.fold(self.to_string(), |text, cause| format!("{text}: {cause}"));
+        io::Error::new(self.kind(), text)
+    }
+
+    fn kind(&self) -> io::ErrorKind {
+        let cause = self.source().and_then(|it| it.downcast_ref::<io::Error>());
+        match self {
+            Self::PortInUse { .. } => io::ErrorKind::AddrInUse,
+            _ => cause.map_or(io::ErrorKind::Other, io::Error::kind),
+        }
+    }
 }
 
 /// Conversion for programs whose `main` returns `io::Result`, as with `axum::serve`.
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
-        let kind = match &error {
-            Error::PortInUse { .. } => io::ErrorKind::AddrInUse,
-            Error::Listen { source, .. } | Error::Worker(source) => source.kind(),
-            _ => io::ErrorKind::Other,
-        };
-        Self::new(kind, error)
+        Self::new(error.kind(), error)
     }
 }

@@ -8,7 +8,7 @@
 //! #[tokio::main]
 //! async fn main() -> std::io::Result<()> {
 //!     let app = Router::new().route("/", get(async || "hello"));
-//!     let identity = Identity::from_pem_files("chain.pem".as_ref(), "key.pem".as_ref())?;
+//!     let identity = Identity::from_pem_files("chain.pem", "key.pem")?;
 //!     Ok(serve(app, Options::tls(identity)).await?)
 //! }
 //! ```
@@ -17,12 +17,12 @@
 //!
 //! ```toml
 //! [dependencies]
-//! altway-serve = { path = "../altway/crates/serve" }
+//! altway-serve = { path = "../altway/crates/serve", features = ["axum"] } # for WebSockets in axum's handlers
 //! axum = "0.8"
 //! tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
 //! ```
 //!
-//! Without a certificate at hand, [`certs`] makes one for `localhost`, signed by a local authority. The examples use
+//! Without a certificate at hand, [`certs::localhost`] makes one, signed by a local authority. The examples use
 //! it: `cargo run -p altway-serve --example json`, then `curl -k https://localhost:8443/counters/visits`.
 //!
 //! # Where handlers run
@@ -48,7 +48,8 @@
 //!   URI is the path; over HTTP/2 and HTTP/3 it has scheme and authority, as in hyper. Host is there over
 //!   every protocol: over HTTP/2 and HTTP/3 it is made from the authority if the client left it out.
 //! - The extension [`Peer`]. `Router::into_make_service_with_connect_info::<SocketAddr>()` makes axum's
-//!   `ConnectInfo<SocketAddr>` work, with [`serve`] and [`Site::service`] alike.
+//!   `ConnectInfo<SocketAddr>` work, with [`serve`] and [`Site::service`] alike. In place of `SocketAddr` there may be a
+//!   type of your own that implements axum's `Connected<SocketAddr>`.
 //! - The extension [`EarlyHints`], to send 103 responses ahead of the response (HTTP/2 and HTTP/3), and other
 //!   interim responses that the client has asked for (over every protocol).
 //! - The extension [`EarlyData`], if the request came in early data (RFC 8470) and may be a replay
@@ -94,6 +95,12 @@
 //! of tower-http work as they do elsewhere. A response's body is polled at most 64 KiB and one frame ahead of what its
 //! client has received.
 //!
+//! # Addresses
+//! A server listens at all addresses of its machine, at port 8443 of TCP and UDP. [`Options::with_address`] sets another
+//! address; port 0 picks a free one, which [`Serve::local_addr`] returns. [`Options::listeners`] has further ones, such as
+//! port 80 that leads clients to `https` ([`Listener`]). A [`PassedSocket`] is one that is bound already, by the program or
+//! by a service manager. A program may have several servers.
+//!
 //! # Graceful stop
 //! ```no_run
 //! # async fn run(app: axum::Router, options: altway_serve::Options) -> Result<(), altway_serve::Error> {
@@ -105,11 +112,29 @@
 //! [`Options::shutdown_grace`] are cut off; then the future resolves. Dropping the future stops the server
 //! in the same way, in the background. With [`Options::takeover`] another process can replace this one without a refused connection.
 //!
+//! # Tests
+//! A test talks to a server at a free port, in clear text or with [`certs::Store`]'s certificates, by any client:
+//!
+//! ```no_run
+//! # async fn test(app: axum::Router) -> std::io::Result<()> {
+//! use altway_serve::{Options, serve};
+//!
+//! let server = serve(app, Options::clear_text().with_address(([127, 0, 0, 1], 0)));
+//! let url = format!("http://{}/", server.local_addr()?);
+//! let running = tokio::spawn(server.into_future());
+//! // … requests for `url` …
+//! running.abort();
+//! # Ok(())
+//! # }
+//! ```
+//! Handlers are tested without a server as well: [`RequestBody`] is made of bytes, and [`Peer`] of an address.
+//!
 //! # TLS
-//! [`Identity`] is a certificate and its key from PEM files. [`Certificates`] holds several, and each client
-//! is shown the one for the name that it asks for. [`certs`] makes a local authority and certificates
+//! [`Identity`] is a certificate and its key in PEM, from files or from memory. [`Certificates`] holds several, and each
+//! client is shown the one for the name that it asks for. [`certs`] makes a local authority and certificates
 //! signed by it. A [`ReloadHandle`] replaces certificates, and the site, while connections go on.
-//! [`Options::clear_text`] is for servers behind a proxy: HTTP/1.1 and HTTP/2, no HTTP/3.
+//! [`Options::clear_text`] is for servers behind a proxy: HTTP/1.1 and HTTP/2, no HTTP/3. For one that terminates TLS there
+//! is [`Security::BehindTlsProxy`].
 //!
 //! # Policy
 //! A client's first connection is over TCP. [`Options::policy`] decides which clients are offered HTTP/3 (`Alt-Svc`,
@@ -123,6 +148,31 @@
 //! options.policy = Policy::FixedH3; // whatever the path
 //! options.policy = "threshold:rtt=50ms,loss=1%".parse()?;
 //! # Ok::<(), altway_serve::InvalidPolicy>(())
+//! ```
+//!
+//! ```
+//! use altway_serve::Options;
+//! use altway_serve::select::model::{Context, Judgement, OfferMode};
+//! use altway_serve::select::{Model, Reason};
+//! use std::sync::Arc;
+//!
+//! /// Offers HTTP/3 to clients that are far away, or not known yet.
+//! #[derive(Debug)]
+//! struct FarAway;
+//!
+//! impl Model for FarAway {
+//!     fn judge(&self, context: &Context<'_>) -> Judgement {
+//!         Judgement {
+//!             http3: context.rtt().is_none_or(|seconds| seconds > 0.1),
+//!             reason: Reason::Fixed,
+//!             prediction: None,
+//!             offer_mode: OfferMode::Long,
+//!         }
+//!     }
+//! }
+//!
+//! let mut options = Options::clear_text();
+//! options.model = Some(Arc::new(FarAway));
 //! ```
 //!
 //! # Files, and a server in a thread
@@ -219,7 +269,7 @@ pub use client_prefix::ClientPrefix;
 pub use congestion::CongestionInUse;
 pub use embed::{
     App, ByPeer, ByRequest, EarlyHints, EarlyHintsError, PerPeer, RequestContext, Serve,
-    ServeFuture, WithGracefulShutdown, serve,
+    ServeFuture, serve,
 };
 pub use error::Error;
 pub use files::{

@@ -12,6 +12,26 @@ use std::time::SystemTime;
 
 /// Replaces the certificates and the site of a server. It can be used from any thread, before, while and after the
 /// server runs; dropping it has no effect.
+///
+/// ```no_run
+/// use altway_serve::{Identity, Options, serve};
+///
+/// # async fn run(app: axum::Router, every_day: std::time::Duration) -> std::io::Result<()> {
+/// let files = || Identity::from_pem_files("chain.pem", "key.pem");
+/// let server = serve(app, Options::tls(files()?));
+/// let reload = server.reload_handle()?;
+/// tokio::spawn(async move {
+///     loop {
+///         tokio::time::sleep(every_day).await;
+///         match files() {
+///             Ok(identity) => reload.replace_certificates(identity),
+///             Err(error) => eprintln!("the former certificate stays: {error}"),
+///         }
+///     }
+/// });
+/// Ok(server.await?)
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct ReloadHandle {
     /// `None`: clear text.

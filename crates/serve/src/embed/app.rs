@@ -16,10 +16,17 @@ use tower_service::Service;
 /// - [`ByRequest`]: a [tower](https://docs.rs/tower-service) service of requests, for instance an axum
 ///   `Router`;
 /// - [`ByPeer`]: a service that makes one of these for a client's address, for instance what
-///   `Router::into_make_service_with_connect_info::<SocketAddr>` returns.
+///   `Router::into_make_service_with_connect_info::<SocketAddr>` returns, or `::<C>` with a type of your own that
+///   implements axum's `Connected<SocketAddr>`.
 ///
 /// Services are cloned once for each worker thread, and that clone once for each request. They need not
 /// be `Sync`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no application that can be served",
+    note = "an application is a `tower_service::Service` of `http::Request<altway_serve::RequestBody>`, which gives an \
+            `http::Response` and is `Clone + Send + 'static`; a `Router` of axum is one, and \
+            `into_make_service()` makes one of a handler"
+)]
 pub trait App<Kind>: Send + 'static {
     /// The service of requests that it becomes.
     type Service: Service<

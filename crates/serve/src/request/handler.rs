@@ -36,6 +36,18 @@ pub struct Peer {
     pub is_secure: bool,
 }
 
+impl Peer {
+    /// Makes a client without TLS, for tests of handlers.
+    #[must_use]
+    pub fn new(address: SocketAddr) -> Self {
+        Self {
+            address,
+            local: None,
+            is_secure: false,
+        }
+    }
+}
+
 /// A service that answers requests.
 pub(crate) trait Handler: fmt::Debug + Send + Sync {
     /// Begins to answer. Fails when the service does, or when it panics.

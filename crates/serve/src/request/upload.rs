@@ -67,7 +67,8 @@ pub enum RequestBodyError {
 
 #[derive(Debug)]
 enum Source {
-    Empty,
+    /// Bytes that are there.
+    Bytes(Bytes),
     Http1 {
         incoming: Incoming,
         /// Set while the reader waits for the client.
@@ -79,8 +80,10 @@ enum Source {
 }
 
 impl RequestBody {
-    pub(crate) fn empty() -> Self {
-        Self::of(Source::Empty)
+    /// A body without content, for tests of handlers.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self::from(Bytes::new())
     }
 
     fn of(source: Source) -> Self {
@@ -127,6 +130,13 @@ impl RequestBody {
     }
 }
 
+/// Makes a body of bytes, for tests of handlers.
+impl From<Bytes> for RequestBody {
+    fn from(bytes: Bytes) -> Self {
+        Self::of(Source::Bytes(bytes))
+    }
+}
+
 impl Body for RequestBody {
     type Data = Bytes;
     type Error = RequestBodyError;
@@ -153,7 +163,7 @@ impl Body for RequestBody {
 
     fn is_end_stream(&self) -> bool {
         match &self.source {
-            Source::Empty => true,
+            Source::Bytes(bytes) => bytes.is_empty(),
             Source::Http1 { incoming, .. } => incoming.is_end_stream(),
             Source::Upload(reader) => reader.is_end_stream(),
         }
@@ -161,7 +171,7 @@ impl Body for RequestBody {
 
     fn size_hint(&self) -> SizeHint {
         match &self.source {
-            Source::Empty => SizeHint::with_exact(0),
+            Source::Bytes(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Source::Http1 { incoming, .. } => incoming.size_hint(),
             Source::Upload(reader) => reader.size_hint(),
         }
@@ -174,7 +184,10 @@ impl Source {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
         match self {
-            Self::Empty => Poll::Ready(None),
+            Self::Bytes(bytes) => {
+                let bytes = std::mem::take(bytes);
+                Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
+            }
             Self::Http1 {
                 incoming,
                 reading,

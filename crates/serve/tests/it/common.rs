@@ -216,11 +216,10 @@ impl Running {
         let (tell, told) = std::sync::mpsc::channel();
         let program = async move {
             let serve = serve(options);
-            tell.send((serve.local_addr(), serve.reload_handle(), serve.monitor()))
-                .unwrap();
-            serve
-                .with_graceful_shutdown(async move { stopped.notified().await })
-                .await
+            let serve = serve.with_graceful_shutdown(async move { stopped.notified().await });
+            let handles = (serve.local_addr(), serve.reload_handle(), serve.monitor());
+            tell.send(handles).unwrap();
+            serve.await
         };
         let thread = std::thread::spawn(move || runtime.block_on(program));
         let (address, reload, monitor) = told.recv().unwrap();
@@ -228,8 +227,8 @@ impl Running {
             address: address.unwrap(),
             further: Vec::new(),
             site,
-            reload,
-            monitor,
+            reload: reload.ok(),
+            monitor: monitor.ok(),
             stop: Box::new(move || stop.notify_one()),
             thread: Some(thread),
         }

@@ -3,7 +3,7 @@
 
 use crate::common::{H2, Running, get, get_over, h1, h2, h3::H3, read, soon, spread};
 use altway_serve::{
-    Bind, BoxError, EarlyHints, EarlyHintsError, Error, Options, RequestBody, Site, serve,
+    BoxError, EarlyHints, EarlyHintsError, Error, Options, RequestBody, Site, serve,
 };
 use axum::Router;
 use axum::body::Body;
@@ -42,9 +42,7 @@ fn current_thread() -> Runtime {
 }
 
 fn options() -> Options {
-    let mut options = Options::clear_text();
-    options.bind = Bind::Address(Ipv4Addr::LOCALHOST.into());
-    options.port = 0;
+    let mut options = Options::clear_text().with_address((Ipv4Addr::LOCALHOST, 0));
     options.threads = NonZeroUsize::MIN;
     options.spread = spread();
     options
@@ -408,11 +406,13 @@ async fn a_port_in_use_is_reported_when_the_server_is_awaited() {
     let mut options = options();
     options.port = other.local_addr().unwrap().port();
     let server = serve(Router::new(), options);
-    assert_eq!(server.local_addr(), None);
+    let early = server.local_addr().unwrap_err();
     let error = soon(server.into_future()).await.unwrap_err();
     assert!(matches!(error, Error::PortInUse { .. }), "{error}");
-    let error = std::io::Error::from(error);
-    assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+    assert_eq!(early.to_string(), error.to_string());
+    for error in [early, std::io::Error::from(error)] {
+        assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+    }
 }
 
 /// The bytes sent before must not pass for the whole body.
