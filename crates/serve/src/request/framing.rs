@@ -21,13 +21,21 @@ pub(super) fn hold_to_length(mut response: Response<Body>) -> Result<Response<Bo
         fields.remove(CONTENT_LENGTH);
     }
     let mut values = fields.get_all(CONTENT_LENGTH).iter();
-    let Some(value) = values.next().cloned() else {
+    let Some(value) = values.next() else {
         return Ok(response);
     };
+    let mut is_repeated = false;
+    let is_single = values.all(|other| {
+        is_repeated = true;
+        other == value
+    });
     let length = altway_message::content_length(value.as_bytes());
-    let Some(length) = length.ok().filter(|_| values.all(|other| *other == value)) else {
+    let Some(length) = length.ok().filter(|_| is_single) else {
         return Err(format!("its Content-Length is {value:?}, which is no single number").into());
     };
-    fields.insert(CONTENT_LENGTH, value);
+    if is_repeated {
+        let value = value.clone();
+        fields.insert(CONTENT_LENGTH, value);
+    }
     Ok(response.map(|body| body.with_length(length)))
 }

@@ -1,6 +1,5 @@
 //! A byte stream that leaves whoever reads from it time to write.
 
-use super::fields::FrameScanner;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -12,23 +11,16 @@ const MAX_READS: u32 = 16;
 /// A stream whose reads pause, as tokio's do, but long before the task has used up its budget: h2 writes once it has nothing to
 /// read, and tokio has tasks without budget neither read nor write. A server that sends faster than it is read from would
 /// keep every request from being sent.
-///
-/// Reads end where the server's trailers are too large.
 #[derive(Debug)]
 pub(super) struct Yielding<S> {
     stream: S,
     /// Reads since the last pause.
     reads: u32,
-    frames: FrameScanner,
 }
 
 impl<S> Yielding<S> {
     pub(super) fn new(stream: S) -> Self {
-        Self {
-            stream,
-            reads: 0,
-            frames: FrameScanner::default(),
-        }
+        Self { stream, reads: 0 }
     }
 }
 
@@ -43,9 +35,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Yielding<S> {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let old = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
-        self.frames.pass(&buffer.filled()[old..])?;
         self.reads = before + 1;
         Poll::Ready(Ok(()))
     }
