@@ -271,6 +271,24 @@ mod tests {
     }
 
     #[test]
+    fn a_pair_in_memory_is_accepted_and_its_faults_are_told_by_its_parts() {
+        let pem = Pem::new();
+        let text = |name| std::fs::read(pem.path(name)).unwrap();
+        let (chain, key) = (text("a.crt"), text("a.key"));
+        Identity::from_pem(&chain, &key).unwrap();
+        let both = [&key[..], &chain].concat();
+        Identity::from_pem(&both, &both).unwrap();
+        let error = |chain: &[u8], key: &[u8]| {
+            let refused = Identity::from_pem(chain, key);
+            refused.unwrap_err().to_string()
+        };
+        assert_eq!(error(b"", &key), "`<chain>` holds no certificate");
+        assert_eq!(error(&chain, &chain), "`<key>` holds no private key");
+        let other = "the key `<key>` does not belong to the certificate `<chain>`";
+        assert_eq!(error(&chain, &text("b.key")), other);
+    }
+
+    #[test]
     fn a_pair_that_belongs_together_is_accepted() {
         let pem = Pem::new();
         Identity::from_pem_files(pem.path("a.crt"), pem.path("a.key")).unwrap();

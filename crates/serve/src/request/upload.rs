@@ -456,6 +456,7 @@ fn wake(mut shared: MutexGuard<'_, Shared>) {
 mod tests {
     use super::*;
     use futures_util::stream;
+    use http_body_util::BodyExt as _;
     use multer::Multipart;
     use tokio::sync::mpsc::unbounded_channel;
 
@@ -486,6 +487,15 @@ mod tests {
     }
 
     const FORM: &[u8] = b"--x\r\ncontent-disposition: form-data; name=a\r\n\r\none\r\n--x--\r\n";
+
+    #[tokio::test]
+    async fn bytes_are_a_body_of_their_length() {
+        let body = RequestBody::from(Bytes::from_static(b"abc"));
+        assert_eq!(body.size_hint().exact(), Some(3));
+        assert_eq!(body.collect().await.unwrap().to_bytes(), "abc");
+        let empty = RequestBody::empty();
+        assert!(empty.is_end_stream() && empty.collect().await.unwrap().to_bytes().is_empty());
+    }
 
     #[tokio::test]
     async fn a_form_that_comes_between_two_looks_of_its_parser_is_whole() {

@@ -1,13 +1,15 @@
 //! A server inside a program with a runtime of its own: where handlers run, when they end, what they
 //! find in a request.
 
-use crate::common::{H2, Running, get, get_over, h1, h2, h3::H3, read, soon, spread};
+use crate::common::{H2, Running, alt_svc, get, get_over, h1, h2, h3::H3, read, soon, spread};
+use altway_serve::select::{Model, Reason, model};
 use altway_serve::{
-    BoxError, EarlyHints, EarlyHintsError, Error, Options, RequestBody, Site, serve,
+    BoxError, EarlyHints, EarlyHintsError, Error, Options, PassedSocket, RequestBody, Site, serve,
 };
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{ConnectInfo, DefaultBodyLimit, Extension, State};
+use axum::extract::connect_info::{ConnectInfo, Connected};
+use axum::extract::{DefaultBodyLimit, Extension, State};
 use axum::http::{HeaderMap, HeaderValue, Uri, Version, header};
 use axum::routing::{get as on_get, post as on_post};
 use bytes::Bytes;
@@ -139,6 +141,55 @@ async fn connect_info_is_the_clients_address() {
     for (status, _) in get_everywhere(&plain, "/").await {
         assert_eq!(status, 500, "as under axum::serve");
     }
+}
+
+/// A program's own type in place of axum's address.
+#[derive(Clone)]
+struct Visitor(SocketAddr);
+
+impl Connected<SocketAddr> for Visitor {
+    fn connect_info(peer: SocketAddr) -> Self {
+        Self(peer)
+    }
+}
+
+/// Offers HTTP/3 to nobody.
+#[derive(Debug)]
+struct Never;
+
+impl Model for Never {
+    fn judge(&self, _: &model::Context<'_>) -> model::Judgement {
+        model::Judgement {
+            http3: false,
+            reason: Reason::Fixed,
+            prediction: None,
+            offer_mode: model::OfferMode::Forced,
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_gives_its_own_listener_model_and_type_of_clients() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let visitor = async |ConnectInfo(it): ConnectInfo<Visitor>| it.0.ip().to_string();
+    let app = Router::new().route("/", on_get(visitor));
+    let server = Running::embedded(multi_threaded(), move |options| {
+        let mut options = options.with_address(address);
+        options.passed = vec![PassedSocket::new(listener.into()).unwrap()];
+        options.model = Some(Arc::new(Never));
+        serve(
+            app.into_make_service_with_connect_info::<Visitor>(),
+            options,
+        )
+    });
+    assert_eq!(server.address, address);
+    for answer in get_everywhere(&server, "/").await {
+        assert_eq!(answer, (200, "127.0.0.1".into()));
+    }
+    let mut client: H2 = h2(server.connect_tls(&[b"h2"]).await).await;
+    let response = soon(client.send_request(get("/"))).await.unwrap();
+    assert!(alt_svc(&response).is_none_or(|it| !it.contains("h3")));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
