@@ -192,14 +192,18 @@ pub(crate) fn is_any_token(text: &[u8]) -> bool {
 }
 
 fn is_token(text: &[u8], bytes: &[bool; 256]) -> bool {
-    !text.is_empty() && text.iter().all(|byte| bytes[usize::from(*byte)])
+    !text.is_empty() && are_all(text, bytes)
+}
+
+pub(crate) fn are_all(text: &[u8], bytes: &[bool; 256]) -> bool {
+    text.iter().all(|byte| bytes[usize::from(*byte)])
 }
 
 static LOWER_CASE: [bool; 256] = table(b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz");
 static TOKEN: [bool; 256] =
     table(b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
 
-const fn table(bytes: &[u8]) -> [bool; 256] {
+pub(crate) const fn table(bytes: &[u8]) -> [bool; 256] {
     let mut table = [false; 256];
     let mut at = 0;
     while at < bytes.len() {

@@ -3,6 +3,7 @@
 use std::net::Ipv6Addr;
 
 use crate::Refusal;
+use crate::field::{are_all, table};
 
 /// A scheme that this server answers for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,6 +40,12 @@ pub struct Authority<'a> {
 
 impl Scheme {
     pub(crate) fn parse(text: &[u8]) -> Result<Self, Refusal> {
+        // Nearly every request has it so.
+        match text {
+            b"https" => return Ok(Self::Https),
+            b"http" => return Ok(Self::Http),
+            _ => {}
+        }
         let (first, rest) = text.split_first().ok_or(Refusal::SchemeSyntax)?;
         let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
         let is_short = text.len() <= MAX_SCHEME;
@@ -67,23 +74,28 @@ impl<'a> Authority<'a> {
     /// # Errors
     /// [`Refusal::UserInformation`] or [`Refusal::Authority`].
     pub fn parse(text: &'a [u8]) -> Result<Self, Refusal> {
-        if text.contains(&b'@') {
-            return Err(Refusal::UserInformation);
-        }
+        // With user information it is never a host and a port.
+        Self::host_and_port(text).ok_or_else(|| match text.contains(&b'@') {
+            true => Refusal::UserInformation,
+            false => Refusal::Authority,
+        })
+    }
+
+    fn host_and_port(text: &'a [u8]) -> Option<Self> {
         let end = match text.first() {
             Some(b'[') => text.iter().position(|byte| *byte == b']').map(|at| at + 1),
             _ => text.iter().position(|byte| *byte == b':'),
         };
         let (host, port) = text.split_at(end.unwrap_or(text.len()));
-        if !is_address(host) && !is_name(host) {
-            return Err(Refusal::Authority);
+        if !is_name(host) && !is_address(host) {
+            return None;
         }
         let port = match port {
             [] => None,
-            [b':', digits @ ..] => Some(port_number(digits).ok_or(Refusal::Authority)?),
-            _ => return Err(Refusal::Authority),
+            [b':', digits @ ..] => Some(port_number(digits)?),
+            _ => return None,
         };
-        Ok(Self { host, port })
+        Some(Self { host, port })
     }
 
     /// Returns whether both are the same, case and the scheme's own port aside (RFC 3986 section
@@ -102,15 +114,15 @@ pub(crate) fn check_path(path: &[u8]) -> Result<(), Refusal> {
         return Err(Refusal::TargetForm);
     }
     let query = path.iter().position(|byte| *byte == b'?');
-    let (path, query) = path.split_at(query.unwrap_or(path.len()));
-    if path.iter().chain(query).any(|byte| *byte == b'#') {
-        return Err(Refusal::Fragment);
+    let (before, query) = path.split_at(query.unwrap_or(path.len()));
+    let is_good = are_all(before, &PATH_BYTES) && are_all(query, &QUERY_BYTES);
+    if is_good {
+        return Ok(());
     }
-    let in_path =
-        |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'<' | b'>' | b'\\' | b'^' | b'`');
-    let in_query = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'<' | b'>');
-    let good = path.iter().all(in_path) && query.iter().all(in_query);
-    good.then_some(()).ok_or(Refusal::PathByte)
+    match path.contains(&b'#') {
+        true => Err(Refusal::Fragment),
+        false => Err(Refusal::PathByte),
+    }
 }
 
 fn is_address(host: &[u8]) -> bool {
@@ -121,8 +133,7 @@ fn is_address(host: &[u8]) -> bool {
 
 /// RFC 3986 section 3.2.2, without percent-encoding, which some decode and some don't.
 fn is_name(host: &[u8]) -> bool {
-    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(byte);
-    !host.is_empty() && host.iter().all(is_part)
+    !host.is_empty() && are_all(host, &NAME_BYTES)
 }
 
 fn port_number(digits: &[u8]) -> Option<u16> {
@@ -131,6 +142,25 @@ fn port_number(digits: &[u8]) -> Option<u16> {
     }
     let number = crate::checks::decimal(digits)?;
     u16::try_from(number).ok()
+}
+
+static NAME_BYTES: [bool; 256] =
+    table(b"-._~!$&'()*+,;=0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
+static PATH_BYTES: [bool; 256] = graphic_without(b"#<>\\^`");
+static QUERY_BYTES: [bool; 256] = graphic_without(b"#\"<>");
+
+const fn graphic_without(without: &[u8]) -> [bool; 256] {
+    let (mut bytes, mut byte) = ([false; 256], b'!');
+    while byte <= b'~' {
+        bytes[byte as usize] = true;
+        byte += 1;
+    }
+    let mut index = 0;
+    while index < without.len() {
+        bytes[without[index] as usize] = false;
+        index += 1;
+    }
+    bytes
 }
 
 #[cfg(test)]
