@@ -377,17 +377,11 @@ impl AdmittedConnection {
     /// beyond are to be refused: they count until they are said to be gone.
     pub(crate) fn set_requests(&self, requests: usize) -> bool {
         let before = self.requests.replace(requests);
-        let (limits, client) = (&self.shared.limits, &self.client);
-        let all = &self.shared.requests;
-        all.set(all.get() - before + requests);
-        replace(&client.requests, before, requests);
-        if (before == 0) != (requests == 0) {
-            self.enqueue();
+        if before != requests {
+            self.count_requests(before, requests);
         }
-        if requests < before && self.client.held.take_was_full() {
-            (self.shared.record)(self.address, Incident::MemoryLimit);
-        }
-        let (all, own) = (self.shared.requests.get(), client.requests.get());
+        let limits = &self.shared.limits;
+        let (all, own) = (self.shared.requests.get(), self.client.requests.get());
         // Refused ones count until they are gone: a crowd of them must not have a client's few refused.
         let few = limits.requests_per_client().min(FEW_REQUESTS);
         let fits = own <= few
@@ -470,6 +464,18 @@ impl AdmittedConnection {
         };
         if let Some(waker) = waker {
             waker.wake();
+        }
+    }
+
+    fn count_requests(&self, before: usize, after: usize) {
+        let all = &self.shared.requests;
+        all.set(all.get() - before + after);
+        replace(&self.client.requests, before, after);
+        if (before == 0) != (after == 0) {
+            self.enqueue();
+        }
+        if after < before && self.client.held.take_was_full() {
+            (self.shared.record)(self.address, Incident::MemoryLimit);
         }
     }
 

@@ -229,9 +229,15 @@ impl WorkerCounters {
         }
     }
 
-    /// Counts the time from a request's head to its response's last byte.
-    pub(crate) fn timed(&self, protocol: Protocol, status: StatusCode, duration: Duration) {
-        self.of(protocol).durations[class(status)].add(duration);
+    /// Counts the time from a request's head to its response's last byte, of so many `responses` alike.
+    pub(crate) fn timed(
+        &self,
+        protocol: Protocol,
+        status: StatusCode,
+        duration: Duration,
+        responses: u64,
+    ) {
+        self.of(protocol).durations[class(status)].add(duration, responses);
     }
 
     /// Counts a connection with its first response, of this host; `offered`: its client had been offered HTTP/3.
@@ -242,7 +248,7 @@ impl WorkerCounters {
     /// Counts what a client has loaded in one go.
     pub(crate) fn loaded(&self, protocol: Protocol, page: FinishedPage) {
         let pages = &self.of(protocol).pages;
-        pages.times.add(page.time);
+        pages.times.add(page.time, 1);
         let Some(difference) = page.difference else {
             return;
         };
@@ -505,7 +511,7 @@ mod tests {
             None,
         );
         let time = Duration::from_millis(30);
-        first.timed(Protocol::Http3, StatusCode::NOT_FOUND, time);
+        first.timed(Protocol::Http3, StatusCode::NOT_FOUND, time, 1);
         first.arrived(Protocol::Http3, HostIndex::OTHERS, true);
         first.sent(Protocol::Http3, 7);
         let sum = counters.sum().protocols[2];

@@ -37,13 +37,14 @@ impl DurationMetrics {
 }
 
 impl Durations {
-    pub(super) fn add(&self, duration: Duration) {
+    /// Counts a duration that was measured so many `times`.
+    pub(super) fn add(&self, duration: Duration, times: u64) {
         let within = |bound: &u64| duration <= Duration::from_millis(*bound);
         // Most are within the first.
         let place = DURATION_BUCKETS_MS.iter().position(within);
-        self.buckets[place.unwrap_or(DURATION_BUCKETS_MS.len())].add(1);
+        self.buckets[place.unwrap_or(DURATION_BUCKETS_MS.len())].add(times);
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        self.micros.add(micros);
+        self.micros.add(micros.wrapping_mul(times));
     }
 
     pub(super) fn add_all(&self, other: &Self) {
@@ -79,9 +80,18 @@ mod tests {
             (Duration::MAX, 14),
         ] {
             let before = durations.metrics().buckets[place];
-            durations.add(time);
+            durations.add(time, 1);
             assert_eq!(durations.metrics().buckets[place], before + 1, "{time:?}");
         }
         assert_eq!(durations.metrics().count(), 6);
+    }
+
+    #[test]
+    fn a_duration_of_several_responses_is_counted_as_often() {
+        let durations = Durations::default();
+        durations.add(Duration::from_millis(7), 3);
+        let metrics = durations.metrics();
+        assert_eq!((metrics.buckets[1], metrics.count()), (3, 3));
+        assert_eq!(metrics.sum, Duration::from_millis(21));
     }
 }

@@ -93,7 +93,9 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
             Ok(sent) => sent,
             Err(error) => return self.cut_off(stream, &error, context),
         };
-        let rest = self.requests.sent_prepared(prepared, decision, sent, now);
+        let rest = self
+            .requests
+            .sent_prepared(prepared, decision.as_ref(), sent, now);
         self.sent(sent, context);
         match rest {
             // The usual case: it is small, and the windows are open.

@@ -141,11 +141,11 @@ impl<I> Requests<I> {
     pub(crate) fn sent_prepared(
         &mut self,
         prepared: &Prepared,
-        decision: Option<Decision>,
+        decision: Option<&Decision>,
         sent: usize,
         now: Now,
     ) -> Option<(Reading, Option<ResponseRecord>)> {
-        self.count(StatusCode::OK, decision.as_ref(), now);
+        self.count(StatusCode::OK, decision, now);
         let entry = &prepared.entry;
         if sent as u64 == entry.size {
             self.end_whole(entry.size, decision, now);
@@ -153,7 +153,7 @@ impl<I> Requests<I> {
         }
         Some((
             entry.reading(sent),
-            Some(self.prepared_record(entry.size, decision, sent, now)),
+            Some(self.prepared_record(entry.size, decision.copied(), sent, now)),
         ))
     }
 
@@ -178,7 +178,7 @@ impl<I> Requests<I> {
     }
 
     /// Ends a file that was sent whole in the turn in which its request was screened.
-    fn end_whole(&mut self, size: u64, decision: Option<Decision>, now: Now) {
+    fn end_whole(&mut self, size: u64, decision: Option<&Decision>, now: Now) {
         let line = self.whole_line(size, decision);
         let counters = &self.responder.counters;
         let facts = || FileFacts {
@@ -193,10 +193,10 @@ impl<I> Requests<I> {
 
     /// The line in the log of a file that was sent whole. A repeated request has a line already, as long as the
     /// decision is the same.
-    fn whole_line(&mut self, size: u64, decision: Option<Decision>) -> Option<Rc<LineText>> {
+    fn whole_line(&mut self, size: u64, decision: Option<&Decision>) -> Option<Rc<LineText>> {
         let log = self.responder.service.log.as_ref()?;
         let (client, protocol) = (self.client(), self.protocol);
-        let logged_offer = self.logged_offer(decision);
+        let logged_offer = self.logged_offer(decision.copied());
         let latest = self.latest.as_mut()?;
         let head = latest.logged.as_ref()?;
         latest

@@ -134,7 +134,8 @@ impl OpenRecord {
     pub(super) fn close(self, now: Instant) {
         let duration = now.saturating_duration_since(self.began);
         if self.is_timed {
-            self.counters.timed(self.protocol, self.status, duration);
+            let (protocol, status) = (self.protocol, self.status);
+            self.counters.timed(protocol, status, duration, 1);
         }
         let Some(logged) = &self.logged else {
             return;

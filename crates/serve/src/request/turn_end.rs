@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 thread_local! {
     static ENDED: RefCell<EndedResponses> = const {
@@ -20,6 +20,7 @@ thread_local! {
             in_turn: false,
             ended: Vec::new(),
             files: None,
+            unlogged_files: 0,
         })
     };
 }
@@ -38,15 +39,17 @@ pub(crate) struct Turn {
 struct EndedResponses {
     in_turn: bool,
     ended: Vec<Ended>,
-    /// Facts of all the files in `ended`.
+    /// Facts of all the files in `ended`, and of those without a line.
     files: Option<FileFacts>,
+    /// Number of files that no log has a line for.
+    unlogged_files: u64,
 }
 
 #[derive(Debug)]
 enum Ended {
     Record(OpenRecord),
-    /// A whole file of the cache, with its line if there is a log.
-    File(Option<Rc<LineText>>),
+    /// A whole file of the cache, with its line in the log.
+    File(Rc<LineText>),
 }
 
 /// Facts that the files have in common that one connection, or one endpoint, sent in a turn.
@@ -110,7 +113,10 @@ pub(super) fn add_file(
     }
     let in_turn = ENDED.with_borrow_mut(|it| {
         it.files.get_or_insert_with(facts);
-        it.ended.push(Ended::File(line));
+        match line {
+            Some(line) => it.ended.push(Ended::File(line)),
+            None => it.unlogged_files += 1,
+        }
         it.in_turn
     });
     if !in_turn {
@@ -120,18 +126,23 @@ pub(super) fn add_file(
 
 /// Closes what has ended, with one look at the clock.
 fn close_all() {
-    let (mut ended, files) =
-        ENDED.with_borrow_mut(|it| (std::mem::take(&mut it.ended), it.files.take()));
-    if ended.is_empty() {
+    let (mut ended, files, unlogged) = ENDED.with_borrow_mut(|it| {
+        let unlogged = std::mem::take(&mut it.unlogged_files);
+        (std::mem::take(&mut it.ended), it.files.take(), unlogged)
+    });
+    if ended.is_empty() && unlogged == 0 {
         return;
     }
     let now = Instant::now();
+    if let Some(files) = files.as_ref().filter(|_| unlogged > 0) {
+        files.count(unlogged, now);
+    }
     for response in ended.drain(..) {
         match response {
             Ended::Record(record) => record.close(now),
             Ended::File(line) => {
                 if let Some(files) = &files {
-                    files.close(line.as_deref(), now);
+                    files.log(&line, now);
                 }
             }
         }
@@ -141,11 +152,19 @@ fn close_all() {
 }
 
 impl FileFacts {
-    fn close(&self, line: Option<&LineText>, now: Instant) {
-        let duration = now.saturating_duration_since(self.began);
-        self.counters.timed(self.protocol, StatusCode::OK, duration);
-        if let Some((log, line)) = self.log.as_ref().zip(line) {
-            log.add(self.system, line, duration);
+    fn duration(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.began)
+    }
+
+    fn count(&self, files: u64, now: Instant) {
+        let (ok, duration) = (StatusCode::OK, self.duration(now));
+        self.counters.timed(self.protocol, ok, duration, files);
+    }
+
+    fn log(&self, line: &LineText, now: Instant) {
+        self.count(1, now);
+        if let Some(log) = &self.log {
+            log.add(self.system, line, self.duration(now));
         }
     }
 }
@@ -154,7 +173,6 @@ impl FileFacts {
 mod tests {
     use super::*;
     use crate::metrics::ServerCounters;
-    use std::time::Duration;
 
     #[test]
     fn files_of_a_turn_take_until_its_end_and_one_outside_of_turns_until_now() {

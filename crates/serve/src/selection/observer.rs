@@ -373,7 +373,7 @@ impl ConnectionObserver {
         unix: UnixTime,
     ) -> Option<Decision> {
         let known = self.known.as_ref()?;
-        if let Some(decided) = self.decided
+        if let Some(decided) = &self.decided
             && decided.host == known.host
             && !decided.is_stale
             && now < decided.at + DECISION_AGE
