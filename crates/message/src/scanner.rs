@@ -107,6 +107,12 @@ impl Scanner {
         self.kept.capacity()
     }
 
+    /// Bytes of a head or of a trailer section that have arrived without the rest. Their memory may be twice as large.
+    #[must_use]
+    pub fn unfinished(&self) -> usize {
+        self.kept.len()
+    }
+
     /// The reason to refuse the head behind those of [`heads`](Self::heads).
     #[must_use]
     pub fn refused(&self) -> Option<Refusal> {

@@ -148,9 +148,9 @@ impl Gate {
                 broken.at
             }
         };
+        state.is_too_large = state.scanner.unfinished() > MAX_UNFINISHED;
         // hyper keeps it as well.
         let kept = state.scanner.kept();
-        state.is_too_large = kept > MAX_UNFINISHED;
         state.held.set(2 * kept);
         admitted
     }
@@ -263,5 +263,25 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gated<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_is_not_too_large_by_the_way_in_which_it_is_cut() {
+        let (query, value) = ("q".repeat(10_000), "y".repeat(MAX_UNFINISHED - 10_100));
+        let head = format!("GET /?{query} HTTP/1.1\r\nHost: a\r\nX: {value}");
+        for len in [1, 1_000, 8_192, head.len()] {
+            let gate = Gate::new(Scheme::Http, &HeldBytes::new(1 << 20));
+            for part in head.as_bytes().chunks(len) {
+                assert_eq!(gate.admit(part), part.len());
+                assert!(gate.check().is_ok(), "in parts of {len}");
+            }
+            gate.admit(&[b'y'; 100]);
+            assert!(gate.check().is_err(), "in parts of {len}");
+        }
     }
 }
