@@ -229,8 +229,8 @@ impl Body {
             Some(Err(error)) => Some(Err(error)),
             Some(Ok(frame)) if frame.is_data() => {
                 let mut data = frame.into_data().unwrap_or_default();
+                let is_beyond = *missing == 0 && !data.is_empty();
                 data.truncate(usize::try_from(*missing).unwrap_or(usize::MAX));
-                let is_beyond = data.is_empty() && *missing == 0;
                 *missing -= data.len() as u64;
                 (!is_beyond).then(|| Ok(Frame::data(data)))
             }
@@ -327,6 +327,30 @@ mod tests {
         assert_eq!(body.held(), (64 << 10) + 1_000);
         drop(service_half);
         assert_eq!(body.held(), 0);
+    }
+
+    #[test]
+    fn what_follows_the_length_is_left_out_and_trailers_are_not() {
+        let data = |text: &'static str| Frame::data(Bytes::from(text));
+        let trailers = || Frame::trailers(http::HeaderMap::new());
+        for (frames, has_trailers) in [
+            (vec![data("abc"), trailers()], true),
+            (vec![data("abc"), data(""), trailers()], true),
+            (vec![data("abc"), data("d"), trailers()], false),
+        ] {
+            let frames = frames.into_iter().map(Ok::<_, BoxError>);
+            let frames = http_body_util::StreamBody::new(futures_util::stream::iter(frames));
+            let mut body = Body::stream(frames, None).with_length(3);
+            let (mut received, mut ended) = (Vec::new(), false);
+            let mut context = Context::from_waker(Waker::noop());
+            while let Poll::Ready(Some(frame)) = Pin::new(&mut body).poll_frame(&mut context) {
+                match frame.unwrap().into_data() {
+                    Ok(data) => received.extend_from_slice(&data),
+                    Err(_) => ended = true,
+                }
+            }
+            assert_eq!((&*received, ended), (&b"abc"[..], has_trailers));
+        }
     }
 
     #[test]
