@@ -20,6 +20,7 @@ use crate::request::fields::Offered;
 use altway_http2::{FieldBlock, Indexing};
 use altway_select::UnixTime;
 use bytes::Bytes;
+use http::header::SERVER;
 use http::{HeaderMap, HeaderName, Response, StatusCode};
 use lru::LruCache;
 use std::borrow::Cow;
@@ -81,6 +82,8 @@ pub(crate) struct Entry {
     pub(crate) fields: FieldBlock,
     /// The same for one that asks again and again: enters its compression table.
     pub(crate) repeated: FieldBlock,
+    /// The operator's Server is among the fields.
+    pub(crate) has_server: bool,
     /// Bytes.
     pub(crate) size: u64,
     content: Content,
@@ -165,6 +168,7 @@ impl Entry {
         Self {
             fields: FieldBlock::from_headers(&fields, Indexing::Without),
             repeated: FieldBlock::from_headers(&fields, Indexing::Incremental),
+            has_server: fields.contains_key(SERVER),
             size,
             name: name.into(),
             version,

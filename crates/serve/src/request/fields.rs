@@ -26,6 +26,8 @@ pub(crate) struct CommonFields {
     date: HeaderValue,
     /// Date and Server.
     encoded: FieldBlock,
+    /// Date alone.
+    encoded_date: FieldBlock,
     offers: Vec<Offer>,
 }
 
@@ -43,6 +45,7 @@ impl CommonFields {
         Self {
             second,
             encoded: encoded(&date),
+            encoded_date: block([(&header::DATE, &date)]),
             date,
             offers: Vec::new(),
         }
@@ -66,15 +69,20 @@ impl CommonFields {
         }
     }
 
-    /// The same fields for HTTP/2: Date and Server, and Alt-Svc unless it is left out.
+    /// The same fields for HTTP/2: Date, Server unless the response `has_server`, and Alt-Svc unless it is left out.
     pub(crate) fn encoded(
         &mut self,
+        has_server: bool,
         offered: Option<Offered>,
         second: UnixTime,
     ) -> (&FieldBlock, Option<&FieldBlock>) {
         self.advance(second);
         let offer = self.offer(offered);
-        (&self.encoded, offer.map(|at| &self.offers[at].encoded))
+        let common = match has_server {
+            true => &self.encoded_date,
+            false => &self.encoded,
+        };
+        (common, offer.map(|at| &self.offers[at].encoded))
     }
 
     fn advance(&mut self, second: UnixTime) {
@@ -82,6 +90,7 @@ impl CommonFields {
             self.second = second;
             self.date = date(second);
             self.encoded = encoded(&self.date);
+            self.encoded_date = block([(&header::DATE, &self.date)]);
         }
     }
 

@@ -88,6 +88,7 @@ fn options() -> FilesOptions {
         HeaderRule::cache_control("/keep.xml", "no-transform").unwrap(),
         HeaderRule::new("*.txt", "content-type", "text/x-own").unwrap(),
         HeaderRule::new("*.js", "vary", "origin").unwrap(),
+        HeaderRule::new("/short.txt", "server", "own").unwrap(),
     ];
     options
 }

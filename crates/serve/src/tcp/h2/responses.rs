@@ -354,7 +354,7 @@ impl Carrier for Http2Carrier<'_, '_> {
         let end = entry.size == 0;
         let offered = requests.offered(decision);
         let mut all = requests.fields();
-        let (common, offer) = all.encoded(offered, now.unix);
+        let (common, offer) = all.encoded(entry.has_server, offered, now.unix);
         match offer {
             Some(offer) => self
                 .turn
