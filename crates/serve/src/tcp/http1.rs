@@ -213,6 +213,7 @@ impl Context {
                     return Ok(());
                 }
             }
+            () = activity.left(&client.stream) => return Ok(()),
             () = client.admitted.evicted() => evicted = true,
             () = stop.requested() => {}
         }

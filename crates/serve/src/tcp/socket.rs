@@ -1,17 +1,22 @@
 //! A TCP stream that can be read while it is measured, and that knows when it was last active.
 
 use super::kernel::shutdown_write;
+use futures_util::FutureExt as _;
 use std::cell::Cell;
+use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+/// Time between two looks whether a client that waits for an answer is still there.
+const LOOK_PERIOD: Duration = Duration::from_secs(5);
 
 /// Time at which bytes last moved on a connection, and whether the server or the client is to move them.
 #[derive(Debug, Clone)]
@@ -73,6 +78,30 @@ impl Activity {
                 return;
             }
         }
+    }
+
+    /// Returns once the client is found to have closed its half, or the connection, some seconds ago, while it waits for the server.
+    /// hyper sees that by itself only where it reads on: not while a request's body is left unread, nor before another request.
+    pub(super) async fn left(&self, stream: &TcpStream) {
+        let mut look = pin!(sleep(LOOK_PERIOD));
+        let mut is_looking = false;
+        poll_fn(|cx| {
+            // Polled with every change. A connection that idles is not woken for it.
+            while self.is_ours() {
+                if !std::mem::replace(&mut is_looking, true) {
+                    look.as_mut().reset(Instant::now() + LOOK_PERIOD);
+                }
+                ready!(look.as_mut().poll(cx));
+                is_looking = false;
+                let state = stream.ready(Interest::READABLE).now_or_never();
+                if state.is_some_and(|state| state.is_ok_and(Ready::is_read_closed)) {
+                    return Poll::Ready(());
+                }
+            }
+            is_looking = false;
+            Poll::Pending
+        })
+        .await;
     }
 
     /// Notes that a request is there (`true`), or that its answer is handed over.
@@ -251,7 +280,7 @@ mod tests {
         assert_eq!(until_idle().await, stalled);
         activity.engaged(true);
         let answer = async {
-            tokio::time::sleep(Duration::from_secs(100)).await;
+            sleep(Duration::from_secs(100)).await;
             activity.engaged(false);
         };
         let (took, ()) = tokio::join!(until_idle(), answer);

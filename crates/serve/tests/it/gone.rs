@@ -58,7 +58,7 @@ fn waiting(clear: bool) -> (Running, Seen) {
         stream_begin.send(()).unwrap();
         Body::new(Silent(Guard(stream_drops)))
     };
-    let router = Router::new().route("/", on_get(forever));
+    let router = Router::new().route("/", on_get(forever.clone()).post(forever));
     let site = Site::service(router.route("/stream", on_get(stream)));
     let change = |options: &mut altway_serve::Options| {
         options.site = site;
@@ -128,6 +128,22 @@ async fn a_handler_whose_client_of_http1_leaves_is_dropped() {
         soon(seen.began.recv()).await.unwrap();
         let _open = leave(client, way).await;
         soon(seen.dropped.recv()).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_whose_client_of_http1_leaves_something_unread_is_dropped() {
+    let (server, mut seen) = waiting(true);
+    let post = "POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100000\r\n\r\nx";
+    let get = "GET / HTTP/1.1\r\nhost: localhost\r\n\r\nGET";
+    for request in [post, get] {
+        for way in [Way::Fin, Way::Rst] {
+            let mut client = server.connect().await;
+            client.write_all(request.as_bytes()).await.unwrap();
+            soon(seen.began.recv()).await.unwrap();
+            let _open = leave(client, way).await;
+            soon(seen.dropped.recv()).await.unwrap();
+        }
     }
 }
 
