@@ -74,7 +74,7 @@ pub(crate) fn config(
     congestion: Congestion,
     secrets: &Secrets,
 ) -> http3::ServerConfig {
-    let limits = &options.limits;
+    let limits = options.limits.with_finite_times();
     let mut config = http3::ServerConfig::new(tls);
     (config.limits.stall, config.limits.stall_bytes) = limits.least_progress();
     config.limits.head = limits.header_timeout;
@@ -198,7 +198,7 @@ impl<'a> Driver<'a> {
     async fn serve(mut self, mut stop: StopSignal) -> io::Result<()> {
         // Often enough to find responses that don't move soon after the limit.
         let limit = self.setup.limits.least_progress().0;
-        let mut sweep = ticks((limit / 4).max(Duration::from_millis(1)));
+        let mut sweep = ticks(limit / 4);
         let mut accept_permit = stop.accept_permit();
         self.take_in(accept_permit.is_open());
         loop {

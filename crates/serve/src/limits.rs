@@ -13,6 +13,9 @@ const KIB: u64 = 1 << 10;
 const LEAST_BYTES_A_SECOND: u64 = 100;
 const MIB: u64 = 1 << 20;
 
+/// The longest time that is told from never: a century.
+pub(crate) const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
 /// Bytes that an HTTP/2 connection over TLS holds, with its place in the event loop: 14 KiB while it idles, less than 24
 /// KiB while it is asked; and 32 KiB that it may read and say when as much is held as may be.
 const TCP_CONNECTION_BYTES: u64 = 56 * KIB;
@@ -282,6 +285,18 @@ impl Limits {
         ];
         let zero = alone.into_iter().find(|(_, value)| *value == 0);
         zero.map_or(Ok(()), |(name, _)| Err(InvalidLimits::Zero(name)))
+    }
+
+    /// The same limits with times that can be added to any moment: `Duration::MAX` stands for never.
+    pub(crate) fn with_finite_times(mut self) -> Self {
+        for time in [
+            &mut self.handshake_timeout,
+            &mut self.header_timeout,
+            &mut self.idle_timeout,
+        ] {
+            *time = (*time).min(LONGEST);
+        }
+        self
     }
 
     /// The share of one client in `max_connections`.

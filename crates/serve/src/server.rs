@@ -5,6 +5,7 @@ mod supervise;
 use crate::client_auth::AskedNames;
 use crate::congestion::CongestionInUse;
 use crate::incidents::Incidents;
+use crate::limits::LONGEST;
 use crate::listen::{self, Bound, Listeners, Sockets};
 use crate::metrics::{Monitor, ServerCounters};
 use crate::options::{Congestion, EarlyDataFor, Options, Security};
@@ -427,8 +428,8 @@ fn setup(
         proxies: options.proxy_protocol_from.clone(),
         quic: tls.map(quic),
         service: Arc::new(service),
-        limits: options.limits,
-        grace: options.shutdown_grace,
+        limits: options.limits.with_finite_times(),
+        grace: options.shutdown_grace.min(LONGEST),
         heartbeat: options.heartbeat,
         collect_heap: options.collect_heap,
         restarts: Restarts::default(),

@@ -160,9 +160,9 @@ async fn logging<T>(service: &Service, serving: impl Future<Output = T>) -> T {
     served
 }
 
-/// Ticks that come this long after each other at least, also where one was late.
+/// Ticks that come this long after each other at least, a millisecond where it is less, also where one was late.
 pub(crate) fn ticks(every: Duration) -> Interval {
-    let mut interval = interval(every);
+    let mut interval = interval(every.max(Duration::from_millis(1)));
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     interval
 }

@@ -5,6 +5,7 @@ use altway_serve::Policy;
 use http::{Method, Version};
 use std::io::Write;
 use std::net::{Ipv4Addr, UdpSocket};
+use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_protocol_gets_the_same_bytes_and_the_offer() {
@@ -32,6 +33,29 @@ async fn every_protocol_gets_the_same_bytes_and_the_offer() {
         expected.len().to_string()
     );
     assert!(body == expected, "HTTP/3");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn times_without_end_are_times_like_others() {
+    let server = Running::tls(|options| {
+        options.limits.handshake_timeout = Duration::MAX;
+        options.limits.header_timeout = Duration::MAX;
+        options.limits.idle_timeout = Duration::MAX;
+        options.shutdown_grace = Duration::MAX;
+    });
+    let mut client = h1(server.connect_tls(&[b"http/1.1"]).await).await;
+    assert_eq!(
+        soon(client.send_request(get("/"))).await.unwrap().status(),
+        200
+    );
+    let mut client = h2(server.connect_tls(&[b"h2"]).await).await;
+    assert_eq!(
+        soon(client.send_request(get("/"))).await.unwrap().status(),
+        200
+    );
+    assert_eq!(H3::connect(&server).get("/").0.status(), 200);
+    server.ask_to_stop();
+    server.join().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
