@@ -161,6 +161,39 @@ pub fn content_length(value: &[u8]) -> Result<u64, Refusal> {
     decimal(value).ok_or(Refusal::ContentLength)
 }
 
+/// The length that a response's lines of Content-Length agree on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AgreedLength {
+    /// Bytes of content.
+    pub bytes: u64,
+    /// True if there are several lines, of which one is to be passed on.
+    pub is_repeated: bool,
+}
+
+/// The length that the values of a response's Content-Length agree on; `None`: there is no such field. Applications and the servers
+/// before them repeat it, and RFC 9110 section 8.6 lets a recipient take one "prior to determining the message body length or
+/// forwarding the message".
+///
+/// # Errors
+/// Values differ, or are no length.
+pub fn response_length<'v>(
+    values: impl IntoIterator<Item = &'v [u8]>,
+) -> Result<Option<AgreedLength>, Refusal> {
+    let mut values = values.into_iter();
+    let Some(first) = values.next() else {
+        return Ok(None);
+    };
+    let bytes = content_length(first)?;
+    let mut is_repeated = false;
+    for other in values {
+        is_repeated = true;
+        if other != first {
+            return Err(Refusal::ContentLengthRepeated);
+        }
+    }
+    Ok(Some(AgreedLength { bytes, is_repeated }))
+}
+
 /// Checks the status of a response over HTTP/2 or HTTP/3: three digits, 100 to 999, but not 101
 /// (RFC 9113 section 8.6, RFC 9114 section 4.5).
 ///
@@ -337,6 +370,22 @@ mod tests {
                 Err(Refusal::ContentLength),
                 "{value}"
             );
+        }
+    }
+
+    #[test]
+    fn lengths_of_a_response_agree() {
+        let length =
+            |values: &[&'static str]| response_length(values.iter().map(|it| it.as_bytes()));
+        let agreed = |bytes, is_repeated| Ok(Some(AgreedLength { bytes, is_repeated }));
+        assert_eq!(length(&[]), Ok(None));
+        assert_eq!(length(&["5"]), agreed(5, false));
+        assert_eq!(length(&["5", "5", "5"]), agreed(5, true));
+        for values in [&["5", "6"][..], &["5", "5", "05"], &["5", ""], &["5", "x"]] {
+            assert_eq!(length(values), Err(Refusal::ContentLengthRepeated));
+        }
+        for values in [&["x"][..], &["x", "x"], &["5, 5"], &["", "5"]] {
+            assert_eq!(length(values), Err(Refusal::ContentLength));
         }
     }
 

@@ -43,7 +43,9 @@ mod scanner;
 mod target;
 
 pub use alt_svc::{AltSvc, AltSvcEntry};
-pub use checks::{FieldChecks, check_response, check_trailers, content_length};
+pub use checks::{
+    AgreedLength, FieldChecks, check_response, check_trailers, content_length, response_length,
+};
 pub use field::FieldKind;
 pub use interim::{InterimResponses, TooManyInterimResponses};
 pub use pseudo::{Cookies, PseudoFields};

@@ -1,6 +1,6 @@
 //! The fields of messages that pass a proxy: what ends with the hop, and what the proxy says of the hop before.
 
-use altway_message::hop_by_hop;
+use altway_message::{Refusal, hop_by_hop, response_length};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, Version};
@@ -37,31 +37,19 @@ const OF_THE_CLIENT: [&str; 13] = [
 /// them send those elsewhere (CVE-2016-5385).
 const PROXY: &str = "proxy";
 
-/// The fields of a message give its content several lengths, or what is none.
-#[derive(Debug)]
-pub(crate) struct BadLength;
-
-/// The length that a message's fields give its content; `None`: they give none. Several lines of the same length become one.
+/// The length that a response's fields give its content; `None`: they give none. Several lines of the same length become one.
 ///
 /// # Errors
-/// [`BadLength`].
-pub(crate) fn content_length(fields: &mut HeaderMap) -> Result<Option<u64>, BadLength> {
-    let mut values = fields.get_all(header::CONTENT_LENGTH).iter();
-    let Some(first) = values.next() else {
+/// Those of [`response_length`].
+pub(crate) fn content_length(fields: &mut HeaderMap) -> Result<Option<u64>, Refusal> {
+    let values = fields.get_all(header::CONTENT_LENGTH).iter();
+    let Some(length) = response_length(values.map(HeaderValue::as_bytes))? else {
         return Ok(None);
     };
-    let mut is_repeated = false;
-    for value in values {
-        is_repeated = true;
-        if value != first {
-            return Err(BadLength);
-        }
+    if length.is_repeated {
+        fields.insert(header::CONTENT_LENGTH, length.bytes.into());
     }
-    let length = altway_message::content_length(first.as_bytes()).map_err(|_| BadLength)?;
-    if is_repeated {
-        fields.insert(header::CONTENT_LENGTH, length.into());
-    }
-    Ok(Some(length))
+    Ok(Some(length.bytes))
 }
 
 /// The longest value of a field of forwarding to which a member is added, in bytes; of a longer one the oldest members go.

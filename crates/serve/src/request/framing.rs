@@ -3,6 +3,7 @@
 
 use crate::request::body::Body;
 use crate::request::handler::BoxError;
+use altway_message::response_length;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderValue, Response};
 
@@ -10,32 +11,23 @@ use http::{HeaderValue, Response};
 /// Content-Length.
 ///
 /// # Errors
-/// The content is coded for its transfer, or Content-Length has no number, or several.
+/// The content is coded for its transfer, or [`response_length`] refuses its Content-Length.
 pub(super) fn hold_to_length(mut response: Response<Body>) -> Result<Response<Body>, BoxError> {
     let fields = response.headers_mut();
-    let is_chunked = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"chunked");
-    if !fields.get_all(TRANSFER_ENCODING).iter().all(is_chunked) {
-        return Err("its Transfer-Encoding is another than chunked".into());
-    }
-    if fields.remove(TRANSFER_ENCODING).is_some() {
+    if fields.contains_key(TRANSFER_ENCODING) {
+        let is_chunked = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"chunked");
+        if !fields.get_all(TRANSFER_ENCODING).iter().all(is_chunked) {
+            return Err("its Transfer-Encoding is another than chunked".into());
+        }
+        fields.remove(TRANSFER_ENCODING);
         fields.remove(CONTENT_LENGTH);
     }
-    let mut values = fields.get_all(CONTENT_LENGTH).iter();
-    let Some(value) = values.next() else {
+    let values = fields.get_all(CONTENT_LENGTH).iter();
+    let Some(length) = response_length(values.map(HeaderValue::as_bytes))? else {
         return Ok(response);
     };
-    let mut is_repeated = false;
-    let is_single = values.all(|other| {
-        is_repeated = true;
-        other == value
-    });
-    let length = altway_message::content_length(value.as_bytes());
-    let Some(length) = length.ok().filter(|_| is_single) else {
-        return Err(format!("its Content-Length is {value:?}, which is no single number").into());
-    };
-    if is_repeated {
-        let value = value.clone();
-        fields.insert(CONTENT_LENGTH, value);
+    if length.is_repeated {
+        fields.insert(CONTENT_LENGTH, length.bytes.into());
     }
-    Ok(response.map(|body| body.with_length(length)))
+    Ok(response.map(|body| body.with_length(length.bytes)))
 }
