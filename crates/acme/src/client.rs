@@ -266,29 +266,16 @@ fn root_store(roots: Option<&Path>) -> Result<RootCertStore, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use altway_testkit::SilentAddress;
     use std::time::Instant;
     use tokio::net::{TcpListener, TcpSocket};
-
-    /// An address that leaves connections without an answer, as one that no packet reaches does: its queue is full.
-    async fn silent() -> (SocketAddr, TcpListener, Vec<TcpStream>) {
-        let socket = TcpSocket::new_v4().unwrap();
-        socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
-        let listener = socket.listen(0).unwrap();
-        let address = listener.local_addr().unwrap();
-        let mut queue = Vec::new();
-        let wait = Duration::from_millis(300);
-        while let Ok(stream) = timeout(wait, TcpStream::connect(address)).await {
-            queue.push(stream.unwrap());
-            assert!(queue.len() < 10);
-        }
-        (address, listener, queue)
-    }
 
     #[tokio::test]
     async fn an_address_of_an_authority_that_does_not_answer_costs_little() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let there = listener.local_addr().unwrap();
-        let (gone, _listener, _queue) = silent().await;
+        let silent = SilentAddress::new(([127, 0, 0, 1], 0)).unwrap();
+        let gone = silent.address();
         let began = Instant::now();
         let stream = connect_to_first([gone, there].into_iter()).await.unwrap();
         assert_eq!(stream.peer_addr().unwrap(), there);

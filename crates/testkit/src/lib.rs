@@ -1,7 +1,7 @@
 //! Tools that tests of several crates share. Nothing that ships depends on it.
 //!
-//! [`uml`] runs a program under a kernel of its own; [`free_port`] gives a server a port. Left to others: what is run
-//! there, and what it should say.
+//! [`uml`] runs a program under a kernel of its own; [`free_port`] gives a server a port, and a [`SilentAddress`]
+//! answers nobody. Left to others: what is run there, and what it should say.
 //!
 //! ```no_run
 //! use altway_testkit::uml;
@@ -22,4 +22,4 @@
 mod ports;
 pub mod uml;
 
-pub use ports::free_port;
+pub use ports::{SilentAddress, free_port};

@@ -1,7 +1,11 @@
-//! Ports for servers under test.
+//! Ports for servers under test, and an address that no server answers at.
 
-use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use rustix::net::{AddressFamily, SocketType, bind, getsockname, listen, socket};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 /// Ports below the range from which the kernel takes those that nobody names.
 const PORTS: std::ops::Range<u32> = 12_000..32_000;
@@ -22,5 +26,55 @@ pub fn free_port() -> u16 {
         if TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok() {
             return port;
         }
+    }
+}
+
+/// An address that leaves connections without an answer, as a host that is gone does: a listener whose queue is full.
+#[derive(Debug)]
+pub struct SilentAddress {
+    address: SocketAddr,
+    _listener: OwnedFd,
+    _queue: Vec<TcpStream>,
+}
+
+impl SilentAddress {
+    /// The most connections that a queue of length 0 takes before it is full.
+    const MAX_QUEUED: usize = 10;
+
+    /// Listens at an address; port 0: any that is free.
+    ///
+    /// # Errors
+    /// The system refuses the address, or goes on answering.
+    pub fn new(address: impl Into<SocketAddr>) -> io::Result<Self> {
+        let address = address.into();
+        let family = match address {
+            SocketAddr::V4(_) => AddressFamily::INET,
+            SocketAddr::V6(_) => AddressFamily::INET6,
+        };
+        let listener = socket(family, SocketType::STREAM, None)?;
+        bind(&listener, &address)?;
+        listen(&listener, 0)?;
+        let address = SocketAddr::try_from(getsockname(&listener)?)?;
+        let mut queue = Vec::new();
+        while queue.len() < Self::MAX_QUEUED {
+            match TcpStream::connect_timeout(&address, Duration::from_millis(300)) {
+                Ok(stream) => queue.push(stream),
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                    return Ok(Self {
+                        address,
+                        _listener: listener,
+                        _queue: queue,
+                    });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::Error::other("the queue takes ever more connections"))
+    }
+
+    /// The address.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 }

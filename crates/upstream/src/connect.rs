@@ -189,37 +189,22 @@ mod tests {
     use crate::pool::SharedConnection as _;
     use crate::{Check, Group, Options, Roots};
     use altway_http3::quic::QuicEndpoint as _;
+    use altway_testkit::SilentAddress;
     use http::{Request, Version};
     use http_body_util::Empty;
     use rustls::pki_types::{PrivateKeyDer, ServerName};
-    use socket2::{Domain, Socket as Socket2, Type};
     use std::net::UdpSocket;
     use std::time::Instant;
     use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
     use tokio::net::TcpListener;
     use tokio_rustls::TlsAcceptor;
 
-    /// A socket that leaves connections without an answer, as a host that is gone does: its queue is full.
-    async fn silent(ip: [u8; 4], port: u16) -> (Socket2, SocketAddr, Vec<TcpStream>) {
-        let socket = Socket2::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        socket.bind(&SocketAddr::from((ip, port)).into()).unwrap();
-        socket.listen(0).unwrap();
-        let address = socket.local_addr().unwrap().as_socket().unwrap();
-        let mut queue = Vec::new();
-        while let Ok(stream) =
-            timeout(Duration::from_millis(300), TcpStream::connect(address)).await
-        {
-            queue.push(stream.unwrap());
-            assert!(queue.len() < 10);
-        }
-        (socket, address, queue)
-    }
-
     #[tokio::test]
     async fn an_address_that_does_not_answer_costs_a_connection_little_and_the_next_one_nothing() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let there = listener.local_addr().unwrap();
-        let (_socket, gone, _queue) = silent([127, 0, 0, 2], there.port()).await;
+        let silent = SilentAddress::new(([127, 0, 0, 2], there.port())).unwrap();
+        let gone = silent.address();
         let connector = Connector {
             server: Server {
                 address: Address::Tcp("half.test".into(), there.port()),
