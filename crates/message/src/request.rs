@@ -1,7 +1,7 @@
 //! The head of a request: a view of it, and the rules that it has to keep.
 
 use crate::field::{has_control, is_any_token};
-use crate::target::check_path;
+use crate::target::{check_path, check_path_bytes};
 use crate::{Authority, FieldChecks, Refusal, Scheme, Target};
 
 /// A version of HTTP.
@@ -109,6 +109,8 @@ impl Rules {
         let authority = authority(head, scheme)?;
         match head.path {
             Some(b"*") if method == b"OPTIONS" => {}
+            // RFC 9110 section 4.2.3: an empty path is a slash. Only a target in absolute form can be without one.
+            Some(query @ [b'?', ..]) if !version.is_multiplexed() => check_path_bytes(query)?,
             Some(path) => check_path(path)?,
             None => {}
         }

@@ -25,7 +25,7 @@ pub struct Target<'a> {
     /// The host and port asked; none in HTTP/1.0 without Host.
     pub authority: Option<Authority<'a>>,
     /// The path with the query, beginning with a slash; `*` for the server as a whole (OPTIONS); none
-    /// in CONNECT.
+    /// in CONNECT. Of a target in absolute form whose path is empty, which is the same as a slash, the query alone.
     pub path: Option<&'a [u8]>,
 }
 
@@ -113,13 +113,18 @@ pub(crate) fn check_path(path: &[u8]) -> Result<(), Refusal> {
     if path.first() != Some(&b'/') {
         return Err(Refusal::TargetForm);
     }
-    let query = path.iter().position(|byte| *byte == b'?');
-    let (before, query) = path.split_at(query.unwrap_or(path.len()));
-    let is_good = are_all(before, &PATH_BYTES) && are_all(query, &QUERY_BYTES);
+    check_path_bytes(path)
+}
+
+/// Checks the bytes of a path with its query, or of a query alone, which begins with a question mark.
+pub(crate) fn check_path_bytes(text: &[u8]) -> Result<(), Refusal> {
+    let query = text.iter().position(|byte| *byte == b'?');
+    let (path, query) = text.split_at(query.unwrap_or(text.len()));
+    let is_good = are_all(path, &PATH_BYTES) && are_all(query, &QUERY_BYTES);
     if is_good {
         return Ok(());
     }
-    match path.contains(&b'#') {
+    match text.contains(&b'#') {
         true => Err(Refusal::Fragment),
         false => Err(Refusal::PathByte),
     }

@@ -70,6 +70,21 @@ fn each_case_of_the_table_has_its_verdict() {
     assert!(cases >= 80, "{cases}");
 }
 
+#[test]
+fn a_target_in_absolute_form_may_have_a_query_without_a_path() {
+    let path = |target: &str| {
+        let head = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
+        let request = http1::check(head.as_bytes(), RULES);
+        request.map(|it| String::from_utf8(it.target.path.unwrap().to_vec()).unwrap())
+    };
+    assert_eq!(path("https://a").unwrap(), "/");
+    assert_eq!(path("https://a?b").unwrap(), "?b");
+    assert_eq!(path("https://a?").unwrap(), "?");
+    assert_eq!(path("https://a?b#c"), Err(Refusal::Fragment));
+    assert_eq!(path("https://a?<"), Err(Refusal::PathByte));
+    assert_eq!(path("?b"), Err(Refusal::TargetForm));
+}
+
 /// Some bytes that are good and some that are not.
 fn text() -> impl Strategy<Value = Bytes> {
     let good = "[a-z0-9/?.:=*-]{0,8}".prop_map(String::into_bytes);

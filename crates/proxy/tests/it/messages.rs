@@ -100,17 +100,36 @@ async fn a_trusted_proxy_is_believed_and_the_host_can_be_set() {
     assert!(text.contains("x-forwarded-host: a.test"), "{text}");
 }
 
-/// Sends a client's text over a raw connection, and returns the statuses that it sees.
-fn raw(address: std::net::SocketAddr, text: &str) -> Vec<String> {
+/// Sends a client's text over a raw connection, and returns what it sees.
+fn raw_answer(address: std::net::SocketAddr, text: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(text.as_bytes()).unwrap();
     stream.set_read_timeout(Some(TIME_LIMIT)).unwrap();
     let mut answer = Vec::new();
     // Refusals may end with a reset.
     let _ = stream.read_to_end(&mut answer);
-    let answer = String::from_utf8_lossy(&answer).into_owned();
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// The same with the statuses alone.
+fn raw(address: std::net::SocketAddr, text: &str) -> Vec<String> {
+    let answer = raw_answer(address, text);
     let lines = answer.split("HTTP/1.1 ").skip(1);
     lines.map(|it| it[..3].to_owned()).collect()
+}
+
+#[tokio::test]
+async fn a_target_in_absolute_form_without_a_path_is_passed_with_a_slash() {
+    let running = proxy(to(echo()));
+    for (target, expected) in [
+        ("http://a.test?b=c", "get /?b=c http/1.1"),
+        ("http://a.test?", "get /? http/1.1"),
+        ("http://a.test", "get / http/1.1"),
+    ] {
+        let text = format!("GET {target} HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n");
+        let answer = raw_answer(running.address, &text);
+        assert!(answer.lines().any(|line| line == expected), "{answer}");
+    }
 }
 
 #[tokio::test]

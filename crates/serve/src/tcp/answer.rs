@@ -7,7 +7,8 @@ use crate::request::requests::{Answer, AnswerSource, Now, Requests};
 use crate::selection::counters::Counters;
 use altway_message::Cookies;
 use http::header::COOKIE;
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue, Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -16,11 +17,12 @@ use std::future::poll_fn;
 /// The answer to a request over HTTP/1.1. `body`: what makes its body one that services read.
 pub(super) fn answer(
     requests: &mut Requests<Infallible>,
-    request: hyper::Request<Incoming>,
+    mut request: hyper::Request<Incoming>,
     now: Now,
     read: impl FnMut() -> Option<Counters>,
     body: impl FnOnce(Incoming) -> RequestBody,
 ) -> Answer {
+    complete_path(request.uri_mut());
     let whole = hyper::body::Body::is_end_stream(request.body());
     let screened = requests.screen(&request, whole, 1, now, read);
     // From here on it is known whether the body is read to its end.
@@ -33,6 +35,20 @@ pub(super) fn answer(
             requests.ask(route, request, now)
         }
     }
+}
+
+/// Puts a slash before the query of a target in absolute form that has no path (RFC 9110 section 4.2.3), as of `http://a?b`.
+fn complete_path(uri: &mut Uri) {
+    let target = uri.path_and_query().map(PathAndQuery::as_str);
+    let Some(query) = target.filter(|it| it.starts_with('?')) else {
+        return;
+    };
+    let Ok(path) = PathAndQuery::try_from(format!("/{query}")) else {
+        return;
+    };
+    let mut parts = std::mem::take(uri).into_parts();
+    parts.path_and_query = Some(path);
+    *uri = Uri::from_parts(parts).expect("it had all its parts");
 }
 
 /// Makes one Cookie field of several, as the engines of HTTP/2 and HTTP/3 do.
