@@ -250,7 +250,9 @@ impl ResponseHead {
         let mut usual = [const { MaybeUninit::uninit() }; USUAL_FIELDS];
         let mut many;
         let mut head = httparse::Response::new(&mut []);
-        let parser = httparse::ParserConfig::default();
+        let mut parser = httparse::ParserConfig::default();
+        // RFC 9112 section 5.1: of whitespace before a colon a proxy "MUST remove any" from a response.
+        parser.allow_spaces_after_header_name_in_responses(true);
         let parsed = match parser.parse_response_with_uninit_headers(&mut head, input, &mut usual) {
             Err(httparse::Error::TooManyHeaders) => {
                 many = vec![MaybeUninit::uninit(); MAX_FIELDS];
@@ -262,7 +264,10 @@ impl ResponseHead {
         let len = match parsed {
             Ok(httparse::Status::Complete(len)) => len,
             Ok(httparse::Status::Partial) => return Ok(None),
-            Err(_) => return Err(BadHead),
+            Err(error) => {
+                tracing::debug!("the head of an upstream's response can't be read: {error}");
+                return Err(BadHead);
+            }
         };
         let status = head.code.and_then(|code| StatusCode::from_u16(code).ok());
         let mut fields = HeaderMap::with_capacity(head.headers.len() + MADE);

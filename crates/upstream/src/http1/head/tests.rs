@@ -136,10 +136,27 @@ fn what_is_no_head_is_malformed() {
         "SSH-2.0-OpenSSH\r\n",
         "HTTP/1.1 abc OK\r\n\r\n",
         "HTTP/2 200 OK\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nX Y: z\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nX(Y): z\r\n\r\n",
+        "HTTP/1.1 200 OK\r\n: z\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nX: y\r\n z\r\n\r\n",
         &many,
     ] {
         assert!(parse(text).is_err(), "{text}");
     }
+}
+
+#[test]
+fn whitespace_before_a_colon_does_not_pass() {
+    let text = "HTTP/1.1 200 OK\r\nX : y\r\nTransfer-Encoding \t: chunked\r\n\r\n";
+    let (mut head, _) = parse(text).unwrap().unwrap();
+    assert_eq!(head.extent(false), Ok(Extent::Chunked));
+    let fields = head.into_stripped();
+    let fields: Vec<_> = fields.iter().collect();
+    assert_eq!(
+        fields,
+        [(&"x".parse().unwrap(), &HeaderValue::from_static("y"))]
+    );
 }
 
 /// Cases, one a line: method, status, lines of the head, extent.
