@@ -255,7 +255,9 @@ fn of_lab(error: &LabError) -> Option<String> {
         LabError::Silent { .. } => {
             "see whether its command serves the folder over that protocol, and at {address}:{port}"
         }
-        LabError::EmptyShard { .. } => "take fewer shards than the plan has cells",
+        LabError::EmptyShard { .. } => {
+            "take no more shards than the plan has cells, or with adaptive sampling maps of delay and loss"
+        }
         LabError::DifferentRuns { .. } => {
             "merge the shards of one plan, measured by one build of altway"
         }

@@ -137,10 +137,8 @@ pub enum Error {
         protocol: Protocol,
     },
     /// A part of the plan has no cells.
-    #[error("the plan has {cells} cells, so that shard {shard} has nothing to measure")]
+    #[error("shard {shard} of the plan has nothing to measure")]
     EmptyShard {
-        /// Cells of the plan.
-        cells: u64,
         /// The part.
         shard: Shard,
     },

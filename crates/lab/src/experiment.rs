@@ -66,9 +66,8 @@ impl Experiment {
         shard: Shard,
         parent: &Path,
     ) -> Result<Self, Error> {
-        if !plan.cells().iter().any(|cell| shard.has(cell)) {
-            let cells = plan.cell_count();
-            return Err(Error::EmptyShard { cells, shard });
+        if plan.part(shard).is_empty() {
+            return Err(Error::EmptyShard { shard });
         }
         let set_up = SetUp::of(context, plan)?;
         let first = &set_up.environments[0];

@@ -3,7 +3,7 @@
 use crate::link_profile::LinkProfiles;
 use crate::progress::{DurationEstimate, has_tight_timeout};
 use crate::side_by_side::{Sharing, worker_count};
-use crate::{BadLink, RemainingTransfers, Scheduler, experiment};
+use crate::{BadLink, RemainingTransfers, Scheduler, Transfer, experiment};
 use altway_record::{File, Plan, PlanError, Shard};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -131,22 +131,37 @@ pub fn read(named: &str) -> Result<Plan, Error> {
 /// # Errors
 /// A link of the plan can't be.
 pub fn cost(plan: &Plan, shard: Shard) -> Result<(u64, Duration), BadLink> {
+    cost_of(plan, &Scheduler::new(plan, shard, &[]).left())
+}
+
+/// The same of the first batch: of adaptive sampling the round that it always makes.
+///
+/// # Errors
+/// A link of the plan can't be.
+pub fn first_cost(plan: &Plan, shard: Shard) -> Result<(u64, Duration), BadLink> {
+    let batch = Scheduler::new(plan, shard, &[]).next_batch();
+    let one = |transfer: &Transfer| RemainingTransfers {
+        cell: transfer.cell,
+        arm: transfer.arm,
+        count: 1,
+    };
+    cost_of(plan, &batch.iter().map(one).collect::<Vec<_>>())
+}
+
+fn cost_of(plan: &Plan, left: &[RemainingTransfers]) -> Result<(u64, Duration), BadLink> {
     let sharing = Sharing::of(plan, &LinkProfiles::of(plan)?);
-    let left = Scheduler::new(plan, shard, &[]).left();
     let workers = u32::try_from(worker_count(plan, experiment::processors())).unwrap_or(u32::MAX);
-    let time = DurationEstimate::of(plan).predict_shared(&left, workers, &sharing);
-    Ok((RemainingTransfers::total(&left), time))
+    let time = DurationEstimate::of(plan).predict_shared(left, workers, &sharing);
+    Ok((RemainingTransfers::total(left), time))
 }
 
 /// Counts the cells of a part of `plan` whose transfers may be cut off by its `timeout` for being slow
 /// and nothing else. Only the fast transfers of such a cell are left, and fewer of the slower protocol.
 #[must_use]
 pub fn cells_with_tight_timeout(plan: &Plan, shard: Shard) -> usize {
-    let cells = plan.cells();
-    let of_this_part = cells.iter().filter(|cell| shard.has(cell));
-    of_this_part
-        .filter(|cell| has_tight_timeout(plan, cell))
-        .count()
+    let cells = plan.part(shard);
+    let tight = cells.iter().filter(|cell| has_tight_timeout(plan, cell));
+    tight.count()
 }
 
 /// The file `name` that is named in the file `from`.
@@ -204,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn delay_sweep_is_lab_4() {
+    fn delay_sweep_goes_to_200_ms_in_25_pairs() {
         let plan = plan("delay-sweep");
         let delays: Vec<_> = (0..=8).map(|i| Duration::from_millis(25 * i)).collect();
         assert_eq!(plan.delays, delays);
@@ -235,7 +250,7 @@ mod tests {
         assert_eq!(plan.sizes[0].as_bytes(), 10_000_000);
         assert_eq!(plan.clients, [Client::Altway, Client::Chromium]);
         // The study made 400 loads in each cell; in a tenth of these pairs the line is found.
-        assert_eq!((plan.pairs, plan.sampling), (120, Sampling::Adaptive));
+        assert_eq!((plan.pairs, plan.sampling), (60, Sampling::Adaptive));
     }
 
     #[test]
@@ -261,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_are_lab_12() {
+    fn conditions_have_the_rates_and_objects_of_the_earlier_lab() {
         let plan = plan("conditions");
         assert!(plan.rates.contains(&Rate::Unlimited));
         assert!(mbit(&[1, 5]).iter().all(|rate| plan.rates.contains(rate)));

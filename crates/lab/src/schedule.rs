@@ -45,16 +45,9 @@ pub(crate) fn id_of(sample: &Sample) -> TransferId {
 /// All transfers of a part of `plan`, in the order in which they are to be made.
 #[must_use]
 pub fn schedule(plan: &Plan, shard: Shard) -> Vec<Transfer> {
-    let cells = cells_of(plan, shard);
+    let cells = plan.part(shard);
     let of_block = |block| block_of(plan, &cells, block);
     (0..plan.pairs).flat_map(of_block).collect()
-}
-
-/// The cells that are measured in a part of `plan`.
-pub(crate) fn cells_of(plan: &Plan, shard: Shard) -> Vec<Cell> {
-    let mut cells = plan.cells();
-    cells.retain(|cell| shard.has(cell));
-    cells
 }
 
 /// The transfers of one block.

@@ -4,8 +4,8 @@
 //! sampling goes in rounds through the cells that are least sure. Both start from the rows in the run
 //! folder, so a run that was stopped goes on.
 
-use crate::schedule::{Transfer, TransferId, block_of, cells_of, id_of, transfers_of};
-use crate::stopping_rule::{self, InterimLooks};
+use crate::schedule::{Transfer, TransferId, block_of, id_of, transfers_of};
+use crate::stopping_rule::{self, AdaptiveRound, InterimLooks};
 use altway_record::{Arm, Cell, Plan, Protocol, Sample, Sampling, Shard, transfers};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -72,8 +72,8 @@ pub struct Scheduler {
     at_least: usize,
     /// The batch given last.
     batch: Vec<Transfer>,
-    /// Adaptive sampling has found what it looked for, or spent its budget.
-    is_over: bool,
+    /// Cells of the maps of which adaptive sampling has not yet found what it looks for, nor spent their budget.
+    open: Vec<Cell>,
 }
 
 impl Scheduler {
@@ -82,7 +82,7 @@ impl Scheduler {
     pub fn new(plan: &Plan, shard: Shard, samples: &[Sample]) -> Self {
         let mut scheduler = Self {
             plan: plan.clone(),
-            cells: cells_of(plan, shard),
+            cells: plan.part(shard),
             finished: BTreeSet::new(),
             measured: stopping_rule::CellTimes::new(plan.protocols[0]),
             looks: plan
@@ -92,9 +92,12 @@ impl Scheduler {
             block: 0,
             at_least: 1,
             batch: Vec::new(),
-            is_over: false,
+            open: Vec::new(),
         };
         transfers(samples).for_each(|sample| scheduler.learn(sample));
+        if plan.sampling == Sampling::Adaptive {
+            scheduler.open = scheduler.round().open;
+        }
         scheduler
     }
 
@@ -168,29 +171,46 @@ impl Scheduler {
         &self.known
     }
 
-    /// The rest of the budget, as if each cell got the same of it.
+    /// The rest of the budget of the maps that are open, as if each of their cells got the same of it.
     fn left_of_budget(&self) -> Vec<RemainingTransfers> {
-        if self.is_over {
-            return Vec::new();
-        }
-        let pairs = stopping_rule::adaptive_budget(&self.plan, &self.cells);
-        let budget = pairs * self.plan.arms().len() as u64;
-        let left = budget.saturating_sub(self.finished.len() as u64);
-        let cells = self.cells.len() as u64;
+        let open: BTreeSet<u32> = self.open.iter().map(|cell| cell.index).collect();
+        let pairs = stopping_rule::adaptive_budget(&self.plan, &self.open);
+        let null = |arm: &&Arm| arm.null_arm;
+        let null_arms = self.plan.arms().iter().filter(null).count() as u64;
+        let arms = self.plan.arms().len() as u64 - null_arms;
+        let null_pairs = pairs.min(open.len() as u64 * u64::from(stopping_rule::PAIRS_AT_ONCE));
+        let done = self
+            .finished
+            .iter()
+            .filter(|(_, cell, _)| open.contains(cell));
+        let budget = pairs * arms + null_pairs * null_arms;
+        let left = budget.saturating_sub(done.count() as u64);
+        let cells = open.len().max(1) as u64;
         let of_cell = |(place, cell): (u64, &Cell)| RemainingTransfers {
             cell: *cell,
             arm: self.plan.arms()[0],
             count: left / cells + u64::from(place < left % cells),
         };
-        let all = (0..).zip(&self.cells).map(of_cell);
+        let all = (0..).zip(&self.open).map(of_cell);
         all.filter(|left| left.count > 0).collect()
+    }
+
+    fn round(&self) -> AdaptiveRound {
+        stopping_rule::adaptive_round(&self.plan, &self.cells, &self.measured)
+    }
+
+    /// The transfers of a cell and block that adaptive sampling makes, finished ones included.
+    fn adaptive_transfers(&self, cell: &Cell, block: u32) -> Vec<Transfer> {
+        let mut transfers = transfers_of(&self.plan, cell, block);
+        transfers.retain(|one| !one.arm.null_arm || block < stopping_rule::PAIRS_AT_ONCE);
+        transfers
     }
 
     /// A few blocks of the cells that are least sure, interleaved.
     fn next_round(&mut self) -> Vec<Transfer> {
-        let chosen = stopping_rule::adaptive_round(&self.plan, &self.cells, &self.measured);
+        let AdaptiveRound { chosen, open } = self.round();
         let is_open = |cell: &Cell, block: u32| {
-            let transfers = transfers_of(&self.plan, cell, block);
+            let transfers = self.adaptive_transfers(cell, block);
             transfers
                 .iter()
                 .any(|one| !self.finished.contains(&one.id()))
@@ -204,12 +224,15 @@ impl Scheduler {
             {
                 let mut open = (0..self.plan.pairs).filter(|block| is_open(&first, *block));
                 if let Some(block) = open.nth(turn as usize) {
-                    transfers.extend(transfers_of(&self.plan, &first, block));
+                    transfers.extend(self.adaptive_transfers(&first, block));
                 }
             }
         }
         transfers.retain(|one| !self.finished.contains(&one.id()));
-        self.is_over = transfers.is_empty();
+        self.open = match transfers.is_empty() {
+            true => Vec::new(),
+            false => open,
+        };
         transfers
     }
 
@@ -392,7 +415,26 @@ mod tests {
             made.len()
         );
         assert!(scheduler.left().is_empty());
-        let resumed = Scheduler::new(&plan, Shard::WHOLE, &made).next_batch();
-        assert!(resumed.is_empty());
+        let mut resumed = Scheduler::new(&plan, Shard::WHOLE, &made);
+        assert!(resumed.left().is_empty() && resumed.next_batch().is_empty());
+    }
+
+    #[test]
+    fn adaptive_sampling_measures_a_cells_null_arm_six_times_and_parts_by_maps() {
+        let text = "name = \"p\"\nrate = [\"5mbit\", \"9mbit\"]\ndelay = \"0ms..90ms by 10ms\"\n\
+                    loss = [\"0%\", \"1%\"]\nsize = \"1MB\"\npairs = 60\nsampling = \"adaptive\"";
+        let plan: Plan = text.parse().unwrap();
+        let second = Shard::new(2, 2).unwrap();
+        let made = run(&mut Scheduler::new(&plan, second, &[]));
+        assert!(made.iter().all(|one| (20..40).contains(&one.cell)));
+        let count = |cell, null| {
+            let of_cell = made
+                .iter()
+                .filter(|one| one.cell == cell && one.protocol == Protocol::H2);
+            of_cell.filter(|one| one.null_arm == null).count()
+        };
+        let cells: BTreeSet<u32> = made.iter().map(|one| one.cell).collect();
+        assert!(cells.iter().all(|cell| count(*cell, true) == 6));
+        assert!(cells.iter().any(|cell| count(*cell, false) > 6));
     }
 }

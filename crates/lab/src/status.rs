@@ -3,7 +3,7 @@
 use crate::progress::{DurationEstimate, Times};
 use crate::schedule::id_of;
 use crate::scheduler::{RemainingTransfers, Scheduler};
-use altway_record::{Arm, Cell, Manifest, Plan, Protocol, Sample, Shard, transfers};
+use altway_record::{Arm, Cell, Manifest, Plan, Protocol, Sample, transfers};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -63,7 +63,7 @@ impl Status {
 #[derive(Debug, Clone)]
 pub(crate) struct StatusTotals {
     plan: Plan,
-    shard: Shard,
+    /// Cells that the run measures.
     cells: BTreeMap<u32, Cell>,
     scheduler: Scheduler,
     times: Times,
@@ -76,9 +76,9 @@ pub(crate) struct StatusTotals {
 impl StatusTotals {
     pub(crate) fn new(manifest: &Manifest) -> Self {
         let plan = manifest.plan.clone();
-        let cells = plan.cells().into_iter().map(|cell| (cell.index, cell));
+        let cells = plan.part(manifest.shard).into_iter();
+        let cells = cells.map(|cell| (cell.index, cell));
         Self {
-            shard: manifest.shard,
             cells: cells.collect(),
             scheduler: Scheduler::new(&plan, manifest.shard, &[]),
             times: Times::default(),
@@ -117,7 +117,6 @@ impl StatusTotals {
         let first = self.plan.protocols[0];
         let all = self.plan.protocols.iter().copied();
         let others: Vec<Protocol> = all.filter(|one| *one != first).collect();
-        let cells = self.cells.values().filter(|cell| self.shard.has(cell));
         let one = |cell: &Cell| {
             let cell = *cell;
             let status = |protocol: &Protocol| {
@@ -140,7 +139,7 @@ impl StatusTotals {
             invalid: self.invalid,
             remaining_ms: u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX),
             newest_unix_ms: self.last.map(|(_, _, began)| began),
-            cells: cells.flat_map(one).collect(),
+            cells: self.cells.values().flat_map(one).collect(),
         }
     }
 }

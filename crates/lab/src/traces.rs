@@ -11,7 +11,7 @@ use crate::environment::Environments;
 use crate::experiment::Context;
 use crate::folder::{SAMPLES, read_table};
 use crate::link_profile::LinkProfiles;
-use crate::schedule::{Transfer, cells_of, transfers_of};
+use crate::schedule::{Transfer, transfers_of};
 use crate::table::{Table, folder_error};
 use crate::workers::{RunContext, Task, measure};
 use altway_record::{Arm, Client, Manifest, Plan, Sample, Shard, Traced, transfers as first_rows};
@@ -87,7 +87,7 @@ impl TraceFiles {
 /// # Errors
 /// A number is no cell's, or they are more than [`MAX_TRACED`].
 pub fn traced(plan: &Plan, shard: Shard, chosen: &[u32]) -> Result<Vec<Transfer>, Error> {
-    let cells = cells_of(plan, shard);
+    let cells = plan.part(shard);
     let has = |number: &&u32| !cells.iter().any(|cell| cell.index == **number);
     if let Some(number) = chosen.iter().find(has) {
         return Err(Error::NoCell { number: *number });

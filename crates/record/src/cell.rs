@@ -59,6 +59,16 @@ impl Cell {
         };
         without_delay(self) == without_delay(other)
     }
+
+    /// Returns whether the two differ in nothing but their delay and loss: the axes of a map.
+    #[must_use]
+    pub fn is_of_map_of(&self, other: &Self) -> bool {
+        let without_loss = |cell: &Self| Self {
+            loss: Ratio::ZERO,
+            ..*cell
+        };
+        without_loss(self).is_of_series_of(&without_loss(other))
+    }
 }
 
 #[cfg(test)]
@@ -71,5 +81,14 @@ mod tests {
         let cells = text.parse::<Plan>().unwrap().cells();
         assert!(cells[0].is_of_series_of(&cells[1]));
         assert!(!cells[0].is_of_series_of(&cells[2]));
+    }
+
+    #[test]
+    fn a_map_is_over_delay_and_loss_alone() {
+        let text = "name = \"p\"\nrate = [\"5mbit\", \"9mbit\"]\ndelay = [\"0ms\", \"9ms\"]\nsize = \"1MB\"\n\
+                    loss = [\"0%\", \"1%\"]\npairs = 60";
+        let cells = text.parse::<Plan>().unwrap().cells();
+        let same = cells.iter().filter(|cell| cells[0].is_of_map_of(cell));
+        assert_eq!(same.count(), 4);
     }
 }

@@ -21,7 +21,7 @@ use crate::words::words;
 use crate::{
     Cell, Certificate, Chain, ChainName, Client, Congestion, Connection, InitialWindow, LinkName,
     LinkWords, Policy, Protocol, QueueLimit, Rate, RequestRecord, Scenario, ServerCommand,
-    ServerName, Sessions, SideBySide, TimeOut, Topology, Visit,
+    ServerName, Sessions, Shard, SideBySide, TimeOut, Topology, Visit,
 };
 use altway_units::{DataSize, Ratio};
 use serde::{Deserialize, Serialize};
@@ -237,6 +237,14 @@ impl Plan {
         cells
     }
 
+    /// The cells that are measured in a part of the plan.
+    #[must_use]
+    pub fn part(&self, shard: Shard) -> Vec<Cell> {
+        let mut cells = self.cells();
+        shard.deal(&mut cells, self.sampling);
+        cells
+    }
+
     /// Number of cells.
     #[must_use]
     pub fn cell_count(&self) -> u64 {
@@ -290,6 +298,15 @@ impl Plan {
     pub fn transfers(&self) -> u64 {
         let of_a_cell = product(&[self.arms().len(), self.pairs as usize]);
         self.cell_count().saturating_mul(of_a_cell)
+    }
+
+    /// Number of transfers that a part of the plan has, all of which are made unless a cell is left early; `None` where
+    /// sampling is adaptive, which makes what it needs.
+    #[must_use]
+    pub fn planned(&self, shard: Shard) -> Option<u64> {
+        let cells = self.part(shard).len();
+        let all = product(&[cells, self.arms().len(), self.pairs as usize]);
+        (self.sampling == Sampling::Grid).then_some(all)
     }
 
     /// The requests that the client makes for a transfer in `cell` over `protocol`.

@@ -1,14 +1,15 @@
 //! A part of a plan, so that several machines measure it together.
 
-use crate::Cell;
 use crate::words::text_in_files;
+use crate::{Cell, Sampling};
 use std::fmt;
 use std::str::FromStr;
 
 /// Part `i` of `n` of a plan. Text form: `2/5`.
 ///
 /// The cells are dealt out like cards, each round beginning one further, so that no axis falls on
-/// one machine alone; and a cell is measured on one machine with all protocols.
+/// one machine alone; and a cell is measured on one machine with all protocols. Where sampling is adaptive, maps are dealt
+/// out in place of cells: which cell of a map is next follows from all that is measured of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shard {
     part: u32,
@@ -44,11 +45,26 @@ impl Shard {
         self.of
     }
 
-    /// Returns whether the cell is measured in this part.
-    #[must_use]
-    pub fn has(self, cell: &Cell) -> bool {
-        let row = cell.index / self.of;
-        cell.index.wrapping_add(row) % self.of == self.part - 1
+    /// Keeps the cells of a plan that are measured in this part.
+    pub(crate) fn deal(self, cells: &mut Vec<Cell>, sampling: Sampling) {
+        let mut maps: Vec<Cell> = Vec::new();
+        cells.retain(|cell| match sampling {
+            Sampling::Grid => self.has(cell.index),
+            Sampling::Adaptive => {
+                let map = maps.iter().position(|map| map.is_of_map_of(cell));
+                let map = map.unwrap_or_else(|| {
+                    maps.push(*cell);
+                    maps.len() - 1
+                });
+                self.has(u32::try_from(map).unwrap_or(u32::MAX))
+            }
+        });
+    }
+
+    /// Returns whether the card of this number, from 0, is dealt to this part.
+    fn has(self, number: u32) -> bool {
+        let row = number / self.of;
+        number.wrapping_add(row) % self.of == self.part - 1
     }
 }
 
@@ -93,11 +109,35 @@ mod tests {
     #[test]
     fn every_cell_is_in_exactly_one_part() {
         let text = "name = \"p\"\nrate = \"5mbit\"\ndelay = \"0ms..9ms by 1ms\"\nsize = \"1MB\"\npairs = 1";
-        let cells = text.parse::<Plan>().unwrap().cells();
-        let parts: Vec<_> = (1..=3).map(|part| Shard::new(part, 3).unwrap()).collect();
-        for cell in &cells {
-            assert_eq!(parts.iter().filter(|part| part.has(cell)).count(), 1);
-        }
-        assert!(cells.iter().all(|cell| Shard::WHOLE.has(cell)));
+        let plan = text.parse::<Plan>().unwrap();
+        assert_eq!(plan.part(Shard::WHOLE), plan.cells());
+        let parts = (1..=3).map(|part| plan.part(Shard::new(part, 3).unwrap()));
+        let mut cells = parts.collect::<Vec<_>>().concat();
+        cells.sort_by_key(|cell| cell.index);
+        assert_eq!(cells, plan.cells());
+    }
+
+    #[test]
+    fn a_part_of_an_adaptive_plan_has_whole_maps() {
+        let text = "name = \"p\"\nrate = [\"5mbit\", \"9mbit\", \"20mbit\"]\ndelay = \"0ms..5ms by 1ms\"\n\
+                    loss = [\"0%\", \"1%\"]\nsize = \"1MB\"\npairs = 60\nsampling = \"adaptive\"";
+        let plan = text.parse::<Plan>().unwrap();
+        let rates = |part| {
+            let cells = plan.part(Shard::new(part, 2).unwrap());
+            let mut rates: Vec<_> = cells.iter().map(|cell| cell.rate.to_string()).collect();
+            assert!(
+                rates
+                    .chunks(12)
+                    .all(|map| map.iter().all(|rate| *rate == map[0]))
+            );
+            rates.dedup();
+            (rates, cells.len())
+        };
+        // Dealt out with a shift: the third map begins a round of its own.
+        assert_eq!(rates(1), (vec!["5mbit".to_owned()], 12));
+        assert_eq!(
+            rates(2),
+            (vec!["9mbit".to_owned(), "20mbit".to_owned()], 24)
+        );
     }
 }

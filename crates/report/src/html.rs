@@ -15,7 +15,7 @@ use crate::analysis::{Analysis, Series};
 use crate::canvas;
 use crate::verdict::Verdict;
 use crate::{Picture, table, words};
-use altway_record::{Protocol, Traced};
+use altway_record::{Plan, Protocol, Sampling, Traced};
 
 /// The whole page.
 pub(crate) fn page(analysis: &Analysis<'_>, drawn: &[Picture], traced: &[Traced]) -> String {
@@ -255,6 +255,18 @@ fn inline(picture: &Picture) -> String {
     )
 }
 
+/// Says how many transfers a cell was to have.
+fn planned(plan: &Plan) -> String {
+    let transfers = words::count(plan.pairs as usize, "transfer");
+    match plan.sampling {
+        Sampling::Grid => format!("Each cell was planned with {transfers} a protocol."),
+        Sampling::Adaptive => format!(
+            "Cells were measured where the winner was least sure, each with {transfers} a protocol at most; the others \
+             follow from their neighbours, by a surface through all of a map."
+        ),
+    }
+}
+
 fn method(analysis: &Analysis<'_>) -> String {
     let plan = &analysis.run.manifest.plan;
     let sentences = format!(
@@ -267,9 +279,9 @@ fn method(analysis: &Analysis<'_>) -> String {
          (isotonic regression) passes zero; its interval comes from resampling the pairs within \
          each delay, and ends at measured delays, for between two of them the curve may fall \
          anywhere. No transfer is left out for being slow: one is repeated only for a fault of \
-         the measurement, and counted. Each cell was planned with {} a protocol.",
+         the measurement, and counted. {}",
         analysis.judge.in_words(),
-        words::count(plan.pairs as usize, "transfer"),
+        planned(plan),
     );
     format!(
         "<section id=\"method\">\n<h2>Method</h2>\n{}</section>\n",

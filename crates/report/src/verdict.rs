@@ -351,19 +351,22 @@ pub(crate) fn gaps(analysis: &Analysis<'_>) -> Vec<String> {
         return sentences;
     }
     let plan = &manifest.plan;
-    let cells = plan.cells();
-    let of_this_part = cells.iter().filter(|cell| manifest.shard.has(cell)).count() as u64;
-    let arms = plan.arms().len() as u64;
-    let planned = of_this_part * arms * u64::from(plan.pairs);
     let valid = analysis.valid() as u64;
-    if valid < planned {
-        let early = match plan.stopping {
-            Some(_) => "; cells that are clear are left early",
-            None => "",
-        };
-        sentences.push(format!(
-            "{valid} of {planned} planned transfers are measured{early}."
-        ));
+    match plan.planned(manifest.shard) {
+        None => sentences.push(format!(
+            "{valid} transfers are measured, where the winner was least sure; cells without any were clear from their \
+             neighbours, or not reached."
+        )),
+        Some(planned) if valid < planned => {
+            let early = match plan.stopping {
+                Some(_) => "; cells that are clear are left early",
+                None => "",
+            };
+            sentences.push(format!(
+                "{valid} of {planned} planned transfers are measured{early}."
+            ));
+        }
+        Some(_) => (),
     }
     sentences.extend(cut_off(analysis));
     sentences.extend(suspects(analysis));

@@ -94,7 +94,7 @@ struct RunArguments {
     shard: Shard,
     /// Measure next the cell whose winner is least sure: finds where one protocol becomes the faster one, with a
     /// tenth of the pairs at most.
-    #[arg(long, conflicts_with = "shard")]
+    #[arg(long)]
     adaptive: bool,
     /// Number of transfers over slow links that are made at the same time: off, auto or a number. Some are made alone
     /// as well, and the run says whether that makes a difference [default: as the plan says, or off].
@@ -366,10 +366,11 @@ fn stopped(path: &Path, samples: &[Sample]) -> anyhow::Error {
 fn print_plan(experiment: &Experiment, printer: &Printer) {
     let manifest = experiment.folder().manifest();
     printer.say(&format!(
-        "{}: {}, {} still to make, about {}",
+        "{}: {}, {} still to make, {} {}",
         manifest.plan.name,
         plan::sum(&manifest.plan),
         experiment.transfers_left(),
+        plan::about(&manifest.plan),
         in_words(experiment.time_left()),
     ));
     plan::warn_of_tight_timeouts(&manifest.plan, manifest.shard, printer);

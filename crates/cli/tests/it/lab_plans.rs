@@ -44,6 +44,27 @@ fn a_plan_says_what_it_will_do_before_it_does_it() {
         human.contains("shard 2/3: 1 cells, 15 transfers"),
         "{human}"
     );
+    // By the number that samples.csv, `--traced` and the folders of traces have.
+    assert!(human.contains("     1  5mbit, delay 50ms\n"), "{human}");
+}
+
+#[test]
+fn an_adaptive_plan_is_shared_by_maps_and_says_what_it_takes_at_least_and_at_most() {
+    let dir = Dir::new();
+    let show = ["lab", "plan", "show", "bandwidth-map-whole", "--shard"];
+    let part = success(dir.altway(show).arg("10/10"));
+    assert!(
+        part.contains("shard 10/10: 36 cells, 648 transfers"),
+        "{part}"
+    );
+    assert!(part.contains("162 transfers in about"), "{part}");
+    assert!(part.contains(" at least, 648 in about"), "{part}");
+    let run = ["lab", "run", "bandwidth-map-whole", "--shard", "11/11"];
+    let none = refusal(&mut dir.altway(run));
+    assert!(
+        none.contains("shard 11/11 of the plan has nothing to measure"),
+        "{none}"
+    );
 }
 
 #[test]

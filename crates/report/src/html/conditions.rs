@@ -136,9 +136,10 @@ fn run(analysis: &Analysis<'_>) -> Facts {
         .altway_commit
         .as_deref()
         .map(|hash| hash.get(..12).unwrap_or(hash));
-    let transfers = match manifest.from_samples {
-        true => analysis.valid().to_string(),
-        false => format!("{} of {}", analysis.valid(), manifest.plan.transfers()),
+    let planned = manifest.plan.planned(manifest.shard);
+    let transfers = match planned.filter(|_| !manifest.from_samples) {
+        None => analysis.valid().to_string(),
+        Some(planned) => format!("{} of {planned}", analysis.valid()),
     };
     let mut facts = vec![("transfers that count", transfers)];
     facts.push(("transfers repeated", repeated(analysis.run.samples)));

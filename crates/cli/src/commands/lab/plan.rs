@@ -4,7 +4,7 @@ use super::{in_words, read_plan};
 use crate::Answer;
 use crate::printer::Printer;
 use altway_lab::plans;
-use altway_record::{Cell, LinkWords, Plan, Shard, SideBySide};
+use altway_record::{Cell, LinkWords, Plan, Sampling, Shard, SideBySide};
 use anyhow::Result;
 use clap::Subcommand;
 use serde::Serialize;
@@ -53,6 +53,9 @@ enum PlanCommand {
 struct PlanSummary {
     name: &'static str,
     description: String,
+    /// `at most` where transfers and time are those of a budget.
+    #[serde(skip)]
+    about: &'static str,
     cells: u64,
     transfers: u64,
     seconds: u64,
@@ -95,13 +98,26 @@ pub(super) fn sum(plan: &Plan) -> String {
     } else {
         ""
     };
-    format!(
-        "{} cells × {} arms{null} × {} pairs = {} transfers",
-        plan.cell_count(),
-        plan.arms().len(),
-        plan.pairs,
-        plan.transfers()
-    )
+    let (cells, arms) = (plan.cell_count(), plan.arms().len());
+    match plan.sampling {
+        Sampling::Grid => format!(
+            "{cells} cells × {arms} arms{null} × {} pairs = {} transfers",
+            plan.pairs,
+            plan.transfers()
+        ),
+        Sampling::Adaptive => format!(
+            "{cells} cells × {arms} arms{null}, where the winner is least sure, at most a tenth of {} pairs a cell",
+            plan.pairs
+        ),
+    }
+}
+
+/// Word before a plan's time.
+pub(super) fn about(plan: &Plan) -> &'static str {
+    match plan.sampling {
+        Sampling::Grid => "about",
+        Sampling::Adaptive => "at most",
+    }
 }
 
 fn list(json: bool, printer: &Printer) -> Result<Answer> {
@@ -111,6 +127,7 @@ fn list(json: bool, printer: &Printer) -> Result<Answer> {
         let (transfers, time) = plans::cost(&plan, Shard::WHOLE)?;
         listed.push(PlanSummary {
             name,
+            about: about(&plan),
             cells: plan.cell_count(),
             transfers,
             seconds: time.as_secs(),
@@ -124,16 +141,15 @@ fn list(json: bool, printer: &Printer) -> Result<Answer> {
     for one in listed {
         let time = in_words(Duration::from_secs(one.seconds));
         printer.data(&format!(
-            "{:<20} {:>5} cells {:>7} transfers  about {time}\n{:20} {}\n",
-            one.name, one.cells, one.transfers, "", one.description
+            "{:<20} {:>5} cells {:>7} transfers  {} {time}\n{:20} {}\n",
+            one.name, one.cells, one.transfers, one.about, "", one.description
         ))?;
     }
     Ok(Answer::Done)
 }
 
 fn show(plan: &Plan, shard: Shard, json: bool, printer: &Printer) -> Result<Answer> {
-    let mut cells = plan.cells();
-    cells.retain(|cell| shard.has(cell));
+    let cells = plan.part(shard);
     let (transfers, time) = plans::cost(plan, shard)?;
     if json {
         printer.json(&PlanOutput {
@@ -145,12 +161,17 @@ fn show(plan: &Plan, shard: Shard, json: bool, printer: &Printer) -> Result<Answ
         })?;
         return Ok(Answer::Done);
     }
-    printer.data(&human(plan, shard, &cells, transfers, time))?;
+    printer.data(&human(plan, shard, &cells, (transfers, time))?)?;
     warn_of_tight_timeouts(plan, shard, printer);
     Ok(Answer::Done)
 }
 
-fn human(plan: &Plan, shard: Shard, cells: &[Cell], transfers: u64, time: Duration) -> String {
+fn human(
+    plan: &Plan,
+    shard: Shard,
+    cells: &[Cell],
+    (transfers, time): (u64, Duration),
+) -> Result<String> {
     let mut text = format!("{}: {}\n\n", plan.name, plan.description);
     for (name, values) in axes(plan) {
         text.push_str(&format!("  {name:<23} {values}\n"));
@@ -174,14 +195,24 @@ fn human(plan: &Plan, shard: Shard, cells: &[Cell], transfers: u64, time: Durati
         SideBySide::Auto => ", slow links side by side as the machine allows".into(),
         SideBySide::AtMost(count) => format!(", up to {count} slow links side by side"),
     };
-    text.push_str(&format!("about {}{at_once}\n\n", in_words(time)));
+    let about = match plan.sampling {
+        Sampling::Grid => format!("about {}", in_words(time)),
+        Sampling::Adaptive => {
+            let (first, first_time) = plans::first_cost(plan, shard)?;
+            let (first_time, most) = (in_words(first_time), in_words(time));
+            format!(
+                "{first} transfers in about {first_time} at least, {transfers} in about {most} at most"
+            )
+        }
+    };
+    text.push_str(&format!("{about}{at_once}\n\n"));
     let shown = cells.iter().take(MAX_CELLS_SHOWN);
     shown.for_each(|cell| text.push_str(&line(plan, cell)));
     if cells.len() > MAX_CELLS_SHOWN {
         let more = cells.len() - MAX_CELLS_SHOWN;
         text.push_str(&format!("  … and {more} more cells: --json lists all\n"));
     }
-    text
+    Ok(text)
 }
 
 /// Says when the plan's time-out would take slow transfers away.
@@ -288,7 +319,7 @@ fn words<T: Display>(values: &[T]) -> String {
     texts.join(", ")
 }
 
-/// A cell by the axes that have more than one value.
+/// A cell by its number, as in `samples.csv`, and the axes that have more than one value.
 fn line(plan: &Plan, cell: &Cell) -> String {
     let delay = altway_units::duration::format(cell.delay);
     let parts = [
@@ -318,9 +349,9 @@ fn line(plan: &Plan, cell: &Cell) -> String {
     ];
     let varied = parts.into_iter().filter(|(values, _)| *values > 1);
     let varied: Vec<_> = varied.map(|(_, text)| text).collect();
-    let place = cell.index + 1;
+    let number = cell.index;
     if varied.is_empty() {
-        return format!("  {place:>4}  {}, delay {delay}\n", cell.rate);
+        return format!("  {number:>4}  {}, delay {delay}\n", cell.rate);
     }
-    format!("  {place:>4}  {}\n", varied.join(", "))
+    format!("  {number:>4}  {}\n", varied.join(", "))
 }
