@@ -17,7 +17,7 @@ macro_rules! shipped {
     };
 }
 
-const SHIPPED: [(&str, &str); 23] = shipped![
+const SHIPPED: [(&str, &str); 24] = shipped![
     "quick",
     "delay-sweep",
     "fine-delay",
@@ -30,6 +30,7 @@ const SHIPPED: [(&str, &str); 23] = shipped![
     "environments",
     "egress",
     "certificates",
+    "null-axes",
     "page",
     "mixed",
     "repeat",
@@ -310,6 +311,16 @@ mod tests {
         assert_eq!((bbr.rates, bbr.delays), (map.rates, map.delays));
         assert_eq!(bbr.congestions.len(), 2);
         assert!(certificates.null_arm && bbr.null_arm);
+    }
+
+    #[test]
+    fn a_null_arm_over_the_servers_conditions_has_enough_pairs_for_an_interval() {
+        let plan = plan("null-axes");
+        let axes = (plan.certificates.len(), plan.initial_windows.len());
+        assert_eq!((axes, plan.congestions.len()), ((2, 2), 3));
+        assert!(plan.null_arm && plan.pairs as usize >= altway_stats::FEW_PAIRS);
+        let (_, time) = cost(&plan, Shard::WHOLE).unwrap();
+        assert!(time < Duration::from_secs(45 * 60), "{time:?}");
     }
 
     #[test]
