@@ -18,10 +18,10 @@ pub(crate) fn of(found: &Crossover) -> String {
     let Crossover::At { x, interval, .. } = found else {
         return "nowhere".into();
     };
-    if let Some(bracket) = bracket(found) {
-        let level = level(interval);
+    if found.is_coarse() {
+        let (range, level) = (range(interval), level(interval));
         return format!(
-            "somewhere between {bracket} one-way delay ({level} interval; delays in between would narrow it)"
+            "somewhere {range} one-way delay ({level} interval; delays in between would narrow it)"
         );
     }
     let place = words::milliseconds(*x);
@@ -33,16 +33,16 @@ pub(crate) fn of_lead(found: &Crossover) -> String {
     let ahead = "ahead by more than 3 %";
     let is_ahead = "is ahead by more than 3 %";
     match found {
-        Crossover::At { x, interval, .. } => match bracket(found) {
-            Some(bracket) => format!(", and {is_ahead} from somewhere between {bracket} on"),
-            None => {
-                let place = words::milliseconds(*x);
-                format!(
-                    ", and {is_ahead} from {place} on ({})",
-                    interval_words(interval)
-                )
-            }
-        },
+        Crossover::At { interval, .. } if found.is_coarse() => {
+            format!(", and {is_ahead} from somewhere {} on", range(interval))
+        }
+        Crossover::At { x, interval, .. } => {
+            let place = words::milliseconds(*x);
+            format!(
+                ", and {is_ahead} from {place} on ({})",
+                interval_words(interval)
+            )
+        }
         Crossover::None {
             winner: Winner::First,
             share_of_resamples_without,
@@ -55,17 +55,14 @@ pub(crate) fn of_lead(found: &Crossover) -> String {
     }
 }
 
-/// Phrase for a title: `is faster from 47 ms one-way delay on`, `becomes faster between 0 and 25 ms one-way delay`.
+/// Phrase for a title: `becomes faster between 40 and 60 ms one-way delay`. A place without its interval would say
+/// more than is known.
 pub(crate) fn short(found: &Crossover) -> String {
-    match (bracket(found), found) {
-        (Some(bracket), _) => format!("becomes faster between {bracket} one-way delay"),
-        (None, Crossover::At { x, .. }) => {
-            format!(
-                "is faster from {} one-way delay on",
-                words::milliseconds(*x)
-            )
+    match found {
+        Crossover::At { interval, .. } => {
+            format!("becomes faster {} one-way delay", range(interval))
         }
-        (None, Crossover::None { .. }) => "does not become faster".into(),
+        Crossover::None { .. } => "does not become faster".into(),
     }
 }
 
@@ -76,13 +73,13 @@ pub(crate) fn narrowing(analysis: &Analysis<'_>) -> Option<String> {
         .iter()
         .flat_map(|series| series.crossings.values());
     let brackets = crossings.filter_map(|crossing| match crossing {
-        Crossing::Fitted { zero, .. } if bracket(zero).is_some() => ends(zero),
+        Crossing::Fitted { zero, .. } if zero.is_coarse() => bracket(zero),
         _ => None,
     });
     let (low, high) = brackets.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
+    let [from, to] = two(low, high);
     let open = format!(
-        "crossover: the measured delays leave open where it lies between {}",
-        range(low, high)
+        "crossover: the measured delays leave open where it lies between {from} and {to} ms"
     );
     if analysis.run.manifest.from_samples {
         return Some(format!("{open}; others in between would tell."));
@@ -97,24 +94,33 @@ pub(crate) fn narrowing(analysis: &Analysis<'_>) -> Option<String> {
     ))
 }
 
-/// The ends of the interval, `0 and 25 ms`, where the grid makes it wide and both are in the range.
-fn bracket(found: &Crossover) -> Option<String> {
-    let (low, high) = ends(found).filter(|_| found.is_coarse())?;
-    Some(range(low, high))
+/// The interval, or where it has no end in the measured range the crossing's neighbour there.
+fn bracket(found: &Crossover) -> Option<(f64, f64)> {
+    let Crossover::At {
+        interval, between, ..
+    } = found
+    else {
+        return None;
+    };
+    let within = |end: f64, neighbour| if end.is_finite() { end } else { neighbour };
+    Some((
+        within(interval.low, between.0),
+        within(interval.high, between.1),
+    ))
 }
 
-fn ends(found: &Crossover) -> Option<(f64, f64)> {
-    match found {
-        Crossover::At { interval, .. } if interval.low.is_finite() && interval.high.is_finite() => {
-            Some((interval.low, interval.high))
+/// `between 0 and 25 ms`, `within 5 ms`, `beyond 20 ms`.
+fn range(interval: &Interval) -> String {
+    let (low, high) = (interval.low, interval.high);
+    match (low.is_finite(), high.is_finite()) {
+        (true, true) => {
+            let [from, to] = two(low, high);
+            format!("between {from} and {to} ms")
         }
-        _ => None,
+        (false, true) => format!("within {}", words::milliseconds(high)),
+        (true, false) => format!("beyond {}", words::milliseconds(low)),
+        (false, false) => "at some".into(),
     }
-}
-
-fn range(low: f64, high: f64) -> String {
-    let [from, to] = two(low, high);
-    format!("{from} and {to} ms")
 }
 
 /// Two places with as many decimals as tell them apart.
@@ -211,12 +217,30 @@ mod tests {
             of(&fine),
             "at 47 ms one-way delay (95 % interval 25 to 75 ms)"
         );
-        assert_eq!(short(&fine), "is faster from 47 ms one-way delay on");
-        let open = found(20.0, (10.0, f64::INFINITY), (0.0, f64::INFINITY));
+        assert_eq!(
+            short(&fine),
+            "becomes faster between 25 and 75 ms one-way delay"
+        );
+        let open = found(20.0, (0.0, f64::INFINITY), (0.0, f64::INFINITY));
         assert_eq!(
             of(&open),
             "at 20 ms one-way delay (95 % interval from 0 ms on, with no end in the range)"
         );
+    }
+
+    #[test]
+    fn a_bracket_without_a_start_is_no_place_either() {
+        let below = f64::NEG_INFINITY;
+        let mut open = found(0.34, (below, 0.6), (below, 5.0));
+        if let Crossover::At { between, .. } = &mut open {
+            *between = (0.0, 5.0);
+        }
+        assert_eq!(
+            of(&open),
+            "somewhere within 5 ms one-way delay (95 % interval; delays in between would narrow it)"
+        );
+        assert_eq!(short(&open), "becomes faster within 5 ms one-way delay");
+        assert_eq!(bracket(&open), Some((0.0, 5.0)));
     }
 
     #[test]

@@ -35,8 +35,8 @@ impl Tally {
         self.first + self.second + self.tie + self.unclear + self.little + self.few
     }
 
-    /// Returns whether no measured delay says that there is a difference.
-    fn is_without_difference(&self) -> bool {
+    /// Returns whether no measured delay says that there is a difference, and some allow one.
+    fn is_open(&self) -> bool {
         self.first + self.second + self.little + self.few == 0
     }
 }
@@ -107,9 +107,7 @@ impl<'a> Verdict<'a> {
             _ if tally.tie == tally.total() => {
                 format!("{first} and {second} are equally fast, within 3 %")
             }
-            _ if tally.is_without_difference() => {
-                format!("No clear difference between {first} and {second}")
-            }
+            _ if tally.is_open() => format!("Whether {first} or {second} is faster stays open"),
             _ if tally.few > 0 => {
                 format!("Too few pairs to say whether {first} or {second} is faster")
             }
@@ -153,11 +151,6 @@ impl<'a> Verdict<'a> {
         if tally.tie == tally.total() {
             return format!("{first} and {second} were equally fast, within 3 %, {range}.");
         }
-        if tally.is_without_difference() {
-            return format!(
-                "No crossover and no clear difference between {first} and {second} {range}."
-            );
-        }
         let mut reasons = Vec::new();
         if tally.few > 0 {
             let few = words::count(tally.few, "delay");
@@ -173,7 +166,9 @@ impl<'a> Verdict<'a> {
         }
         if tally.unclear > 0 {
             let unclear = words::count(tally.unclear, "delay");
-            reasons.push(format!("{unclear} whose interval holds 0"));
+            reasons.push(format!(
+                "{unclear} whose interval holds 0 and reaches beyond 3 %"
+            ));
         }
         if tally.tie > 0 {
             reasons.push(words::count(tally.tie, "tie"));
@@ -200,7 +195,7 @@ impl<'a> Verdict<'a> {
             Tally { tie: 1, .. } => {
                 format!("{first} and {second} were equally fast, within 3 %, {range}")
             }
-            Tally { unclear: 1, .. } => format!("no clear difference {range}"),
+            Tally { unclear: 1, .. } => format!("who is faster {range} stays open"),
             Tally { little: 1, .. } => format!("{first} and {second} differ by little {range}"),
             _ => format!(
                 "fewer than {MIN_PAIRS_FOR_VERDICT} pairs are too few to say who was faster {range}"

@@ -8,9 +8,16 @@ use altway_stats::FEW_PAIRS;
 use altway_units::{DataSize, Ratio, duration};
 use std::time::Duration;
 
-/// `50 ms`.
+/// `50 ms`, `1.25 ms`; of less than 0.1 ms `50 µs`.
 pub(crate) fn delay(delay: Duration) -> String {
-    spaced(&duration::format(delay)).replace("us", "µs")
+    let text = duration::format(delay);
+    match text
+        .strip_suffix("us")
+        .and_then(|us| us.parse::<f64>().ok())
+    {
+        Some(us) if us >= 100.0 => format!("{} ms", us / 1e3),
+        _ => spaced(&text).replace("us", "µs"),
+    }
 }
 
 /// A place on the delay axis: `47 ms`, `0.6 ms`.
@@ -155,8 +162,9 @@ pub(crate) fn telling(cell: &Cell) -> [bool; PARTS] {
     ]
 }
 
-/// `+7.2 %`, `−12.0 %`, `0.0 %`.
-pub(crate) fn percent(value: f64) -> String {
+/// Formats a difference in per cent as all tables and pages have it: `+7.2 %`, `−12.0 %`, `0.0 %`.
+#[must_use]
+pub fn percent(value: f64) -> String {
     format!("{} %", signed(value))
 }
 
@@ -299,7 +307,9 @@ mod tests {
     #[test]
     fn quantities_stand_apart_from_their_units() {
         assert_eq!(delay(Duration::ZERO), "0 ms");
-        assert_eq!(delay(Duration::from_micros(250)), "250 µs");
+        assert_eq!(delay(Duration::from_micros(250)), "0.25 ms");
+        assert_eq!(delay(Duration::from_micros(1_250)), "1.25 ms");
+        assert_eq!(delay(Duration::from_micros(50)), "50 µs");
         assert_eq!(rate("5mbit".parse().unwrap()), "5 Mbit/s");
         assert_eq!(rate("7bit".parse().unwrap()), "7 bit/s");
         assert_eq!(rate(Rate::Unlimited), "no rate limit");

@@ -382,7 +382,7 @@ fn a_single_pair_is_shown_without_interval_and_without_verdict() {
     let rendered = of_plan(&QUICK.replace("pairs = 5", "pairs = 1"));
     assert!(rendered.table.contains("*1"));
     assert!(rendered.table.contains("too few pairs"));
-    assert!(!rendered.table.contains("unclear") && !rendered.table.contains("No clear difference"));
+    assert!(!rendered.table.contains("unclear") && !rendered.table.contains("stays open"));
     assert!(
         rendered
             .table

@@ -84,13 +84,19 @@ pub enum Crossover {
 
 impl Crossover {
     /// Returns whether the grid is what makes the interval wide, and not the noise: more places between the
-    /// two neighbours of the crossing would narrow it, more pairs would not.
+    /// two neighbours of the crossing would narrow it, more pairs would not. Resamples without a crossing in the range
+    /// leave that open for those with one.
     #[must_use]
     pub fn is_coarse(&self) -> bool {
         match self {
             Self::At {
-                between, sampling, ..
-            } => sampling.high - sampling.low < between.1 - between.0,
+                between: (low, high),
+                sampling,
+                ..
+            } => {
+                let within = |end: f64, neighbour| if end.is_finite() { end } else { neighbour };
+                within(sampling.high, *high) - within(sampling.low, *low) < high - low
+            }
             Self::None { .. } => false,
         }
     }

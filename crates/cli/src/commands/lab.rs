@@ -21,7 +21,7 @@ use altway_lab::{
 use altway_record::{
     Manifest, PARQUET_FROM_ROWS, Plan, Running, Sample, Sampling, Shard, SideBySide, transfers,
 };
-use altway_report::{Rendered, Run};
+use altway_report::{Rendered, Run, percent};
 use altway_serve::certs::SuppliedChain;
 use altway_stats::FEW_PAIRS;
 use altway_units::duration;
@@ -419,11 +419,6 @@ fn show(bar: &ProgressBar, progress: &Progress) {
     bar.set_message(message);
 }
 
-/// A difference as reports have it: `−3.1 %`, negative is faster.
-fn percent(difference: f64) -> String {
-    format!("{difference:+.1} %").replace('-', "−")
-}
-
 /// `24 pairs`, `3 pairs, few`.
 fn pairs(pairs: u64) -> String {
     let noun = if pairs == 1 { "pair" } else { "pairs" };
@@ -450,9 +445,10 @@ fn how_it_went(running: &Running) -> String {
     let interval = check.low_percent.zip(check.high_percent);
     let interval = interval.map_or_else(
         || "too few pairs for an interval".to_owned(),
-        |(low, high)| format!("{low:+.1} to {high:+.1} %"),
+        |(low, high)| format!("{} to {}", percent(low), percent(high)),
     );
-    format!("{time}\nside by side against alone: {much:+.1} % time ({interval}; {pairs} pairs)")
+    let much = percent(much);
+    format!("{time}\nside by side against alone: {much} time ({interval}; {pairs} pairs)")
 }
 
 /// `1 min 20 s`, `3 h 5 min`: as exact as a guess deserves.
@@ -557,7 +553,7 @@ mod tests {
         assert_eq!(
             how_it_went(&beside),
             "1 min 40 s, with 3.4 transfers under way on average\n\
-             side by side against alone: +0.1 % time (-0.2 to +0.4 %; 27 pairs)"
+             side by side against alone: +0.1 % time (−0.2 % to +0.4 %; 27 pairs)"
         );
     }
 

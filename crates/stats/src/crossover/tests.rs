@@ -169,6 +169,14 @@ fn an_axis_along_which_the_first_gains_is_read_backwards() {
 fn a_coarse_grid_is_a_bracket_and_a_fine_one_is_not() {
     let coarse = crossover(&exact(&[(0.0, 0.3), (25.0, -0.3)]), &QUICK).unwrap();
     assert!(coarse.is_coarse(), "{coarse:?}");
+    // Some resamples lie below zero from the first point on, and the others cross close behind it.
+    let open = [
+        point(0.0, &[-0.003, -0.001, 0.002, 0.003, 0.004]),
+        point(5.0, &[-0.05; 5]),
+    ];
+    let open = crossover(&open, &QUICK).unwrap();
+    let has_no_start = |found: &Crossover| matches!(found, Crossover::At { interval, .. } if interval.low == f64::NEG_INFINITY);
+    assert!(open.is_coarse() && has_no_start(&open), "{open:?}");
     let noisy = |x: f64| {
         point(
             x,

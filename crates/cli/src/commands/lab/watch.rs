@@ -1,9 +1,10 @@
 //! `altway lab watch`: how a run stands, from its folder alone, as often as it changes.
 
-use super::{RUNS, in_words, named_or_newest, pairs, percent};
+use super::{RUNS, in_words, named_or_newest, pairs};
 use crate::printer::Printer;
 use crate::{Answer, signals};
 use altway_lab::{Follower, Status};
+use altway_report::percent;
 use altway_units::duration;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
