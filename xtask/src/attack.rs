@@ -35,5 +35,6 @@ pub(crate) fn run(attack: &Attack) -> Result<()> {
     for name in &attack.names {
         line.push_str(&format!(" {name}"));
     }
-    shell::run(&line)
+    // A signal that ends this chore is then the attackers', and their server ends with them.
+    shell::run_in_place(&line)
 }

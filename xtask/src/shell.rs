@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use std::ffi::OsStr;
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -31,6 +32,13 @@ pub(crate) fn run_with(line: &str, variables: &[(&str, &str)]) -> Result<()> {
         .with_context(|| format!("cannot start `{line}`"))?;
     ensure!(status.success(), "`{line}` failed: {status}");
     Ok(())
+}
+
+/// Runs `line` in place of this process. Returns when it can't be started.
+pub(crate) fn run_in_place(line: &str) -> Result<()> {
+    say(&format!("$ {line}"));
+    let error = command(line)?.exec();
+    Err(error).with_context(|| format!("cannot start `{line}`"))
 }
 
 /// Returns true if `line` runs and succeeds; its output goes nowhere.

@@ -47,7 +47,7 @@ impl Setup {
     }
 }
 
-/// A running `altway serve` with one worker on a free port of 127.0.0.1; killed when dropped.
+/// A running `altway serve` with one worker on a free port of 127.0.0.1; killed when dropped, and with the thread that started it.
 pub struct Server {
     child: Child,
     folder: TempDir,
@@ -164,15 +164,14 @@ impl Drop for Server {
 }
 
 fn command(binary: &Path, folder: &Path, setup: &Setup) -> Result<Command> {
-    let mut command = match setup.max_files {
-        Some(files) => {
-            // It replaces itself by the server, which keeps its process ID.
-            let mut command = Command::new("prlimit");
-            command.arg(format!("--nofile={files}:{files}")).arg(binary);
-            command
-        }
-        None => Command::new(binary),
-    };
+    // Both become what they are given, which keeps its process ID. The kernel kills the server when the thread that starts it
+    // ends: what is killed drops nothing.
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--"]);
+    if let Some(files) = setup.max_files {
+        command.args(["prlimit", &format!("--nofile={files}:{files}")]);
+    }
+    command.arg(binary);
     command.args(["serve", "site", "--bind", "127.0.0.1", "--port", "0"]);
     command.args(["--json", "--threads", "1"]);
     if !setup.options.iter().any(|option| option == "--h2c") {
