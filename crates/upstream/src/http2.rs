@@ -385,10 +385,11 @@ impl Http2Body {
     }
 
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, h2::Error>>> {
-        let Some(data) = ready!(self.receiving.poll_data(cx)) else {
-            return Poll::Ready(None);
+        let data = match ready!(self.receiving.poll_data(cx)) {
+            None => return Poll::Ready(None),
+            Some(Err(error)) if self.is_end(&error) => return Poll::Ready(None),
+            Some(data) => data?,
         };
-        let data = data?;
         self.receiving.flow_control().release_capacity(data.len())?;
         self.left = self.left.map(|left| left.saturating_sub(data.len() as u64));
         Poll::Ready(Some(Ok(data)))
@@ -401,11 +402,22 @@ impl Http2Body {
         if let Some(data) = ready!(self.poll_data(cx)) {
             return Poll::Ready(Some(Ok(Frame::data(data?))));
         }
-        let Some(trailers) = ready!(self.receiving.poll_trailers(cx))? else {
+        let trailers = match ready!(self.receiving.poll_trailers(cx)) {
+            Err(error) if self.is_end(&error) => None,
+            trailers => trailers?,
+        };
+        let Some(trailers) = trailers else {
             return Poll::Ready(None);
         };
         fields::check(&trailers)?;
         Poll::Ready(Some(Ok(Frame::trailers(trailers))))
+    }
+
+    /// Tells whether a failure is the content's end: a server resets a stream without an error once its response is complete (RFC
+    /// 9113 section 8.1). Node.js does in place of END_STREAM, where content is piped into its streams.
+    fn is_end(&self, error: &h2::Error) -> bool {
+        let has_error = error.reason() != Some(Reason::NO_ERROR);
+        error.is_reset() && error.is_remote() && !has_error && self.left.unwrap_or(0) == 0
     }
 
     pub(crate) fn is_end_stream(&self) -> bool {
