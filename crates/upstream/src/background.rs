@@ -10,7 +10,7 @@ use crate::resolve::REFRESH;
 use crate::{Address, Check, Protocol};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
-use http::{Method, Request, Uri};
+use http::{Method, Request, StatusCode, Uri};
 use http_body_util::Empty;
 use std::io;
 use std::net::IpAddr;
@@ -120,21 +120,31 @@ async fn check(group: Weak<Shared>, member: usize) {
         let preface = is_sent.then(|| proxy_protocol::header(None));
         let host = group.options.host.clone();
         let time = every.min(LONGEST_CHECK);
-        let passed = timeout(time, passes(&member.connector, check, host, preface)).await;
-        member.note(|health, now| health.checked(matches!(passed, Ok(Ok(true))), now));
+        let status = timeout(time, status(&member.connector, check, host, preface)).await;
+        let failure = match status {
+            Ok(Ok(status)) if status.is_success() || status.is_redirection() => None,
+            Ok(Ok(status)) => Some(format!("is answered {}", status.as_u16())),
+            Ok(Err(error)) => Some(format!("fails: {error}")),
+            Err(_) => Some("is not answered in time".to_owned()),
+        };
+        let passed = failure.is_none();
+        if let Some(failure) = failure {
+            member.note_failure(format!("its check, GET {}, {failure}", check.path));
+        }
+        member.note(|health, now| health.checked(passed, now));
         drop(group);
         // Checks of several processes don't come together for long.
         sleep(every.mul_f64(0.9 + fastrand::f64() * 0.2)).await;
     }
 }
 
-/// Sends a check over a connection of its own, which begins with `preface` and is not counted.
-async fn passes(
+/// The status with which a check is answered, over a connection of its own, which begins with `preface` and is not counted.
+async fn status(
     connector: &Connector,
     check: &Check,
     host: Option<HeaderValue>,
     preface: Option<Vec<u8>>,
-) -> Result<bool, crate::BoxError> {
+) -> Result<StatusCode, crate::BoxError> {
     let content = Content::new(Empty::<Bytes>::new(), &Method::GET, 0, None);
     let host = host.unwrap_or_else(|| connector.server.authority());
     // The next check is to find the server at another of its addresses.
@@ -144,7 +154,7 @@ async fn passes(
             .for_each(|it| connector.names.put_last(it));
     };
     const AGENT: HeaderValue = HeaderValue::from_static("altway health check");
-    let status = match connector.server.protocol {
+    Ok(match connector.server.protocol {
         Protocol::Http1 => {
             let counters = Arc::default();
             let opened = connector.http1(preface.as_deref(), &counters).await;
@@ -184,6 +194,5 @@ async fn passes(
             let response = response.inspect_err(|_| put_last(connection.address()))?;
             response.status()
         }
-    };
-    Ok(status.is_success() || status.is_redirection())
+    })
 }

@@ -215,7 +215,12 @@ impl Exchange {
             attempts_left: attempts.left,
         };
         if self.reflects_health(member, failed) {
-            self.group.members[member].note(crate::health::Health::failed);
+            let member = &self.group.members[member];
+            // Of a connection it has said more.
+            if failed.failure != Failure::Connect {
+                member.note_failure(reason(failed.failure).to_string());
+            }
+            member.note(crate::health::Health::failed);
         }
         let verdict = retry::decide(failed);
         if !matches!(verdict, Verdict::Answer(_)) {
@@ -343,7 +348,7 @@ impl Exchange {
         let member = &self.group.members[member];
         let server = &member.connector.server;
         tracing::debug!("no connection to the upstream {server}: {error}");
-        member.not_connected(error);
+        member.note_failure(format!("there is no connection: {error}"));
         Attempted::not_connected()
     }
 

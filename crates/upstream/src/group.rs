@@ -151,8 +151,8 @@ struct MemberCounters {
     ejections: AtomicU64,
     /// Requests in progress.
     requests: Arc<AtomicUsize>,
-    /// The reason why the latest connection could not be had; cleared when it is told.
-    unconnected: Mutex<Option<String>>,
+    /// The latest failure in words; cleared when it is told.
+    failure: Mutex<Option<String>>,
     /// The counters of each worker.
     counters: ThreadLocal<Arc<Counters>>,
 }
@@ -424,14 +424,14 @@ impl Member {
         self.health.is_troubled.load(Ordering::Relaxed)
     }
 
-    fn unconnected(&self) -> MutexGuard<'_, Option<String>> {
-        let reason = self.known.unconnected.lock();
-        reason.unwrap_or_else(PoisonError::into_inner)
+    fn latest_failure(&self) -> MutexGuard<'_, Option<String>> {
+        let failure = self.known.failure.lock();
+        failure.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes why a connection could not be had, for when the server is down for it.
-    pub(crate) fn not_connected(&self, error: &std::io::Error) {
-        *self.unconnected() = Some(error.to_string());
+    /// Notes a failure in words, for when the server is down for it.
+    pub(crate) fn note_failure(&self, failure: String) {
+        *self.latest_failure() = Some(failure);
     }
 
     /// Notes that it has given a response.
@@ -457,10 +457,8 @@ impl Member {
         match (before, after) {
             (true, false) => {
                 self.known.ejections.fetch_add(1, Ordering::Relaxed);
-                let why = self.unconnected().take();
-                let why = why.map_or_else(String::new, |why| {
-                    format!(", for there is no connection: {why}")
-                });
+                let why = self.latest_failure().take();
+                let why = why.map_or_else(String::new, |why| format!(", for {why}"));
                 tracing::warn!("upstream {server} is down: it is given no requests{why}");
             }
             (false, true) => tracing::warn!("upstream {server} is up again"),

@@ -133,3 +133,28 @@ fn a_name_that_nobody_resolves_is_told_of_once_with_what_follows() {
         assert!(told.contains(part), "{told}");
     }
 }
+
+#[test]
+fn a_server_that_does_not_pass_its_check_is_told_of_with_the_reason() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let answer = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+            let _ = stream.read(&mut [0; 1024]);
+            let _ = stream.write_all(answer);
+        }
+    });
+    let dir = Dir::new();
+    let mut command = dir.altway(["proxy", "--listen", "127.0.0.1:0", "--json", "-n", "1"]);
+    command.args([&address, "--health", "/healthz"]);
+    let log = std::fs::File::create(dir.path().join("log")).unwrap();
+    let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    stdout.read_line(&mut String::new()).unwrap();
+    let told = || std::fs::read_to_string(dir.path().join("log")).unwrap();
+    let reason = "is down: it is given no requests, for its check, GET /healthz, is answered 404\n";
+    eventually("the check is told of", || told().contains(reason));
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
