@@ -129,7 +129,8 @@ pub(crate) struct Arguments {
 
 /// An origin; one without a scheme is `http`.
 fn origin(text: &str) -> Result<Upstream, String> {
-    let has_scheme = text.contains("://") || text.starts_with("unix");
+    let is_socket = text.starts_with("unix:") || text.starts_with("unix+");
+    let has_scheme = text.contains("://") || is_socket;
     let read = match has_scheme {
         true => text.parse(),
         false => format!("http://{text}").parse(),
@@ -238,6 +239,24 @@ impl Arguments {
                 action: Action::Proxy(Box::new(proxy)),
             }],
             ..Site::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_without_a_scheme_is_of_http() {
+        for (text, expected) in [
+            ("localhost:3000", "http://localhost:3000"),
+            ("unix-2.example.org:3000", "http://unix-2.example.org:3000"),
+            ("h2c://localhost:50051", "h2c://localhost:50051"),
+            ("unix:/run/app.sock", "unix:/run/app.sock"),
+            ("unix+h2c:/run/app.sock", "unix+h2c:/run/app.sock"),
+        ] {
+            assert_eq!(origin(text).unwrap().to_string(), expected);
         }
     }
 }

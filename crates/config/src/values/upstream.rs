@@ -112,7 +112,9 @@ impl FromStr for Upstream {
             return bad("it has no scheme");
         };
         let mut schemes = Self::SCHEMES.iter();
-        let Some((_, protocol, is_tls)) = schemes.find(|(name, ..)| *name == scheme) else {
+        // RFC 3986 section 3.1: upper and lower case are alike.
+        let is_it = |name: &str| name.eq_ignore_ascii_case(scheme);
+        let Some((_, protocol, is_tls)) = schemes.find(|(name, ..)| is_it(name)) else {
             return bad("its scheme is none of http, https, h2c, h2, h3 and unix");
         };
         let authority = rest.strip_suffix('/').unwrap_or(rest);
@@ -120,6 +122,9 @@ impl FromStr for Upstream {
             return bad(
                 "it has a path, and requests keep their own: `add-prefix` of a route puts one before it",
             );
+        }
+        if authority.contains('@') {
+            return bad("it names a user: `request-headers` of a route can set Authorization");
         }
         let (host, port) = match authority.rsplit_once(':') {
             Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
@@ -343,6 +348,7 @@ mod tests {
             ("h3://api.example.org", "h3://api.example.org:443"),
             ("unix:/run/api.sock", "unix:/run/api.sock"),
             ("unix+h2c:/run/grpc.sock", "unix+h2c:/run/grpc.sock"),
+            ("HTTP://localhost:3000", "http://localhost:3000"),
         ] {
             let upstream: Upstream = text.parse().unwrap();
             assert_eq!(upstream.to_string(), printed);
@@ -371,6 +377,8 @@ mod tests {
         ] {
             assert!(text.parse::<Upstream>().is_err(), "{text}");
         }
+        let refused = "https://user:password@a".parse::<Upstream>().unwrap_err();
+        assert!(refused.to_string().contains("it names a user"), "{refused}");
     }
 
     #[test]
