@@ -188,7 +188,8 @@ async fn status(
             let uri = Uri::builder().scheme(scheme).authority(host.to_str()?);
             let request = Request::get(uri.path_and_query(check.path.as_str()).build()?);
             let request = request.header(header::USER_AGENT, AGENT).body(())?;
-            let connection = connector.http2(preface.as_deref(), &Arc::default()).await?;
+            let counters = Arc::default();
+            let connection = connector.http2(preface.as_deref(), 1, &counters).await?;
             let sent = connection.send(request, content.attempt(None), None);
             let response = sent.await.map_err(|(error, _)| error);
             let response = response.inspect_err(|_| put_last(connection.address()))?;

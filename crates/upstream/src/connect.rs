@@ -45,16 +45,17 @@ impl Connector {
         Ok((Http1::new(stream, counters.open()), address))
     }
 
-    /// Opens a connection over HTTP/2, which tasks of this runtime carry; `header` and `counters` as for
-    /// [`Self::http1`].
+    /// Opens a connection over HTTP/2, which tasks of this runtime carry, and which has `streams` requests at a time until the
+    /// server says how many it takes; `header` and `counters` as for [`Self::http1`].
     pub(crate) async fn http2(
         &self,
         header: Option<&[u8]>,
+        streams: usize,
         counters: &Arc<Counters>,
     ) -> io::Result<Http2> {
         let connecting = async {
             let (stream, address) = self.stream(header).await?;
-            let begun = Http2::begin(stream, address, counters.open()).await;
+            let begun = Http2::begin(stream, address, streams, counters.open()).await;
             begun.map_err(io::Error::other)
         };
         in_time(self.timeout, connecting).await

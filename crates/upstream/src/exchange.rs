@@ -374,8 +374,8 @@ impl Exchange {
         match self.proxy_protocol() {
             None => pool.multiplexed(connector).await,
             header => {
-                let connection = connector.http2(header.as_deref(), &pool.counters).await?;
-                Ok((connection, false))
+                let opening = connector.http2(header.as_deref(), 1, &pool.counters);
+                Ok((opening.await?, false))
             }
         }
     }

@@ -45,7 +45,7 @@ const CONNECTION_WINDOW: u32 = 4 << 20;
 pub(crate) const TUNNEL_WINDOW: u32 = (64 << 10) - 1;
 
 /// Requests at a time before the server has said how many it takes (RFC 9113 section 6.5.2 recommends no fewer).
-const FIRST_STREAMS: usize = 100;
+pub(crate) const FIRST_STREAMS: usize = 100;
 
 /// Time after which a server that has requests is asked whether it is there: one that is gone without a word is found out
 /// while they wait for it.
@@ -104,17 +104,19 @@ impl Fault {
 }
 
 impl Http2 {
-    /// Begins a connection over `stream`, which is to `address` and counts as `open` until it ends.
+    /// Begins a connection over `stream`, which is to `address` and counts as `open` until it ends. It has `streams` requests at a
+    /// time until the server says how many it takes.
     pub(crate) async fn begin<S>(
         stream: S,
         address: Option<IpAddr>,
+        streams: usize,
         open: OpenConnection,
     ) -> Result<Self, h2::Error>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let (sender, mut connection) = builder(STREAM_WINDOW, CONNECTION_WINDOW)
-            .initial_max_send_streams(FIRST_STREAMS)
+            .initial_max_send_streams(streams)
             .handshake(Yielding::new(stream))
             .await?;
         let active = Active::default();
@@ -155,6 +157,13 @@ impl Http2 {
     }
 }
 
+impl Http2 {
+    /// Requests at a time that it takes, as far as the server's settings are known.
+    pub(crate) fn streams(&self) -> usize {
+        self.handle.current_max_send_streams()
+    }
+}
+
 impl SharedConnection for Http2 {
     fn address(&self) -> Option<IpAddr> {
         self.address
@@ -168,9 +177,8 @@ impl SharedConnection for Http2 {
         matches!(ready, Poll::Ready(Err(_)))
     }
 
-    /// Tells whether there is room for a request, as far as the server's settings are known.
     fn has_room(&self) -> bool {
-        self.active.count() < self.handle.current_max_send_streams()
+        self.active.count() < self.streams()
     }
 
     fn is_idle(&self) -> bool {
@@ -458,7 +466,7 @@ mod tests {
             (connection, taken)
         });
         let counters = Arc::<Counters>::default();
-        let connection = Http2::begin(near, None, counters.open()).await;
+        let connection = Http2::begin(near, None, FIRST_STREAMS, counters.open()).await;
         (connection.unwrap(), serving)
     }
 
@@ -524,7 +532,9 @@ mod tests {
             outgoing,
         };
         let counters = Arc::<Counters>::default();
-        let connection = Http2::begin(stream, None, counters.open()).await.unwrap();
+        let connection = Http2::begin(stream, None, FIRST_STREAMS, counters.open())
+            .await
+            .unwrap();
         let sent = async {
             // The preface.
             far.read_exact(&mut [0; 24]).await.unwrap();

@@ -7,7 +7,7 @@ pub(crate) use shared::SharedConnection;
 use crate::connect::{Connector, in_time};
 use crate::counters::Counters;
 use crate::http1::Http1;
-use crate::http2::Http2;
+use crate::http2::{self, Http2};
 use crate::http3::Http3;
 use crate::resolve::Names;
 use shared::SharedConnections;
@@ -35,6 +35,8 @@ pub(crate) struct Pool {
     /// The latest last. At most as many as requests at a time.
     idle: Mutex<Vec<Idle>>,
     http2: SharedConnections<Http2>,
+    /// Requests at a time that a connection over HTTP/2 has before the server's settings are there.
+    first_streams: AtomicUsize,
     http3: SharedConnections<Http3>,
     is_swept: AtomicBool,
     /// Each connection carries one request, as its header of the PROXY protocol speaks for one client.
@@ -65,6 +67,7 @@ impl Pool {
         Self {
             idle: Mutex::default(),
             http2: SharedConnections::default(),
+            first_streams: AtomicUsize::new(http2::FIRST_STREAMS),
             http3: SharedConnections::default(),
             is_swept: AtomicBool::new(false),
             is_of_one_client,
@@ -137,8 +140,21 @@ impl Pool {
         self: &Arc<Self>,
         connector: &Connector,
     ) -> io::Result<(Http2, bool)> {
-        let open = connector.http2(None, &self.counters);
+        let open = async {
+            let streams = self.first_streams();
+            connector.http2(None, streams, &self.counters).await
+        };
         self.shared(&self.http2, connector, open).await
+    }
+
+    /// As many as the connections have that are known, so that a server which takes fewer than others do refuses those of the
+    /// first connection alone: they are sent again once.
+    fn first_streams(&self) -> usize {
+        if let Some(known) = self.http2.least(Http2::streams) {
+            let streams = known.clamp(1, http2::FIRST_STREAMS);
+            self.first_streams.store(streams, Ordering::Relaxed);
+        }
+        self.first_streams.load(Ordering::Relaxed)
     }
 
     /// The same over HTTP/3; `pause`: the longest of a response.

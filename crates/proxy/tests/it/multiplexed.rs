@@ -3,6 +3,7 @@
 use crate::common::{Client, Connection, TIME_LIMIT, origin, proxy, proxy_with, tcp};
 use altway_proxy::Settings;
 use altway_upstream::Protocol;
+use futures_util::future::join_all;
 use http::{Request, Response, Version};
 use http_body_util::BodyExt as _;
 use std::io::Write as _;
@@ -40,6 +41,27 @@ async fn serve(stream: tokio::net::TcpStream, ends: Arc<Semaphore>) {
             sending.send_data("done".into(), true).unwrap();
         });
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_that_come_at_once_are_all_answered_by_a_server_that_refuses_most_of_them() {
+    const BURST: usize = 30;
+    let server = tcp(
+        server(Arc::new(Semaphore::new(BURST))).await,
+        Protocol::Http2,
+    );
+    let running = proxy(altway_upstream::Options::new(vec![server]));
+    let mut clients = Vec::new();
+    for _ in 0..BURST {
+        clients.push(Client::new(running.address, Version::HTTP_2).await);
+    }
+    let asked = clients
+        .iter_mut()
+        .map(|client| client.ask(Request::post("/wait"), ""));
+    let answers = tokio::time::timeout(TIME_LIMIT, join_all(asked)).await;
+    let statuses = answers.expect("none waits for ever").into_iter();
+    let statuses: Vec<_> = statuses.map(|it| it.status().as_u16()).collect();
+    assert_eq!(statuses, [200; BURST]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

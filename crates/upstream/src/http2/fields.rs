@@ -37,7 +37,7 @@ mod tests {
     use crate::BoxError;
     use crate::content::Content;
     use crate::counters::Counters;
-    use crate::http2::Http2;
+    use crate::http2::{FIRST_STREAMS, Http2};
     use bytes::Bytes;
     use http::{HeaderName, HeaderValue, Method, Request, Response};
     use http_body_util::Empty;
@@ -62,7 +62,9 @@ mod tests {
             while connection.accept().await.is_some() {}
         });
         let counters = Arc::<Counters>::default();
-        let connection = Http2::begin(near, None, counters.open()).await.unwrap();
+        let connection = Http2::begin(near, None, FIRST_STREAMS, counters.open())
+            .await
+            .unwrap();
         let request = Request::get("http://a.test/").body(()).unwrap();
         let content = Content::new(Empty::<Bytes>::new(), &Method::GET, 0, None);
         let response = connection.send(request, content.attempt(None), None).await;

@@ -91,6 +91,11 @@ impl<C: SharedConnection> SharedConnections<C> {
             .retain(|it| index.next() == Some(0) || !it.is_idle());
     }
 
+    /// The least figure that the connections have.
+    pub(super) fn least(&self, of: impl Fn(&C) -> usize) -> Option<usize> {
+        self.lock().iter().map(of).min()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.lock().len()
     }
