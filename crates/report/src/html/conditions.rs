@@ -205,9 +205,9 @@ fn how_it_went(running: &Running) -> Facts {
             |(low, high)| format!("{} to {}", words::percent(low), words::percent(high)),
         );
         let longer = format!(
-            "{} time ({interval}; {} pairs)",
+            "{} time ({interval}; {})",
             words::percent(check.difference_percent),
-            check.pairs
+            words::count(usize::try_from(check.pairs).unwrap_or(usize::MAX), "pair")
         );
         facts.push(("side by side against alone", longer));
     }
@@ -218,7 +218,7 @@ fn how_it_went(running: &Running) -> Facts {
 fn repeated(samples: &[Sample]) -> String {
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
     for sample in transfers(samples).filter(|sample| !sample.valid) {
-        *reasons.entry(sample.fault.as_str()).or_default() += 1;
+        *reasons.entry(kind_of(&sample.fault)).or_default() += 1;
     }
     let all: usize = reasons.values().sum();
     if all == 0 {
@@ -231,6 +231,14 @@ fn repeated(samples: &[Sample]) -> String {
         .map(|(fault, count)| format!("{count} × {fault}"))
         .collect();
     format!("{all}: {}", listed.join("; "))
+}
+
+/// A fault without the figures of its transfer behind a colon.
+fn kind_of(fault: &str) -> &str {
+    match fault.split_once(": ") {
+        Some((kind, figures)) if figures.starts_with(|c: char| c.is_ascii_digit()) => kind,
+        _ => fault,
+    }
 }
 
 fn machine(analysis: &Analysis<'_>) -> Facts {
@@ -498,6 +506,13 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn faults_that_differ_in_figures_are_of_a_kind() {
+        let late = "packets left the emulated link late: 99th percentile 10385 µs, at most 1000 µs allowed";
+        assert_eq!(kind_of(late), "packets left the emulated link late");
+        assert_eq!(kind_of("request 3: timed out"), "request 3: timed out");
+    }
 
     #[test]
     fn words_with_special_characters_are_quoted_for_the_shell() {
