@@ -70,7 +70,9 @@ pub use protocol::{Protocol, UnknownProtocol};
 pub use queue::QueueLimit;
 pub use rate::Rate;
 pub use reconstruct::{ReconstructError, UNNAMED_PLAN};
-pub use reference::{ReferenceError, ReferenceRow, read_reference};
+pub use reference::{
+    ReferenceError, ReferenceRow, STATED_CONDITIONS, StatedConditions, read_reference,
+};
 pub use request::RequestRecord;
 pub use sample::{
     CSV_HEADER, Sample, SampleError, csv_row, csv_rows, read_samples, read_whole, transfers,

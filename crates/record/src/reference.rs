@@ -1,7 +1,8 @@
 //! Reference figures: mean times that somebody else measured, to lay a run beside.
 
-use crate::{Protocol, Topology};
+use crate::{Cell, Protocol, Topology};
 use serde::Deserialize;
+use std::collections::BTreeSet;
 
 /// A mean time under one condition. The columns are those of `summary.csv`, of which these are enough,
 /// so that any summary can be a reference.
@@ -27,6 +28,68 @@ pub struct ReferenceRow {
     /// Mean time; a row without one is left out.
     #[serde(default)]
     pub mean_us: Option<f64>,
+    #[serde(default)]
+    server: Option<String>,
+    #[serde(default)]
+    client: Option<String>,
+    #[serde(default)]
+    congestion: Option<String>,
+    #[serde(default)]
+    initial_window_packets: Option<String>,
+    #[serde(default)]
+    certificate: Option<String>,
+    #[serde(default)]
+    certificate_compression: Option<String>,
+    #[serde(default)]
+    connection: Option<String>,
+    #[serde(default)]
+    link: Option<String>,
+    #[serde(default)]
+    queue: Option<String>,
+}
+
+/// Conditions that a row of figures may state beside its link: server, client, congestion control, initial window,
+/// certificate, its compression, connection, further properties of the link, and queue; each `None` where it does not.
+pub type StatedConditions = [Option<String>; STATED_CONDITIONS];
+
+/// Number of conditions that a row of figures may state beside its link.
+pub const STATED_CONDITIONS: usize = 9;
+
+impl ReferenceRow {
+    /// The further conditions, as the columns of `summary.csv` have them.
+    #[must_use]
+    pub fn stated(&self) -> StatedConditions {
+        [
+            self.server.clone(),
+            self.client.clone(),
+            self.congestion.clone(),
+            self.initial_window_packets.clone(),
+            self.certificate.clone(),
+            self.certificate_compression.clone(),
+            self.connection.clone(),
+            self.link.clone(),
+            self.queue.clone(),
+        ]
+    }
+}
+
+impl Cell {
+    /// The same of a cell of a plan, all of them stated.
+    #[must_use]
+    pub fn stated(&self) -> StatedConditions {
+        [
+            self.server.to_string(),
+            self.client.to_string(),
+            self.congestion.to_string(),
+            self.initial_window.to_string(),
+            self.certificate.to_string(),
+            self.certificate_compression.to_string(),
+            self.connection.to_string(),
+            self.link.to_string(),
+            self.queue.to_string(),
+        ]
+        .map(Some)
+    }
 }
 
 /// Reasons for which a file of reference figures can't be read.
@@ -47,6 +110,14 @@ pub enum ReferenceError {
     /// No row has a time.
     #[error("it holds no mean time")]
     Empty,
+    /// Two rows are of the same conditions and protocol.
+    #[error("it has two mean times of {protocol} under the same conditions, at {} ms delay", *delay_us as f64 / 1e3)]
+    Twice {
+        /// The protocol of both.
+        protocol: Protocol,
+        /// Delay of each direction.
+        delay_us: u64,
+    },
 }
 
 /// Reads reference figures. Lines that begin with `#` are remarks: where the figures come from.
@@ -73,6 +144,16 @@ pub fn read_reference(text: &str) -> Result<Vec<ReferenceRow>, ReferenceError> {
     rows.retain(|row| !row.null_arm && row.mean_us.is_some_and(positive));
     if rows.is_empty() {
         return Err(ReferenceError::Empty);
+    }
+    let mut places = BTreeSet::new();
+    for row in &rows {
+        let link = (row.rate_bps, row.delay_us, row.loss_ppb, row.size_bytes);
+        if !places.insert((row.topology.to_string(), link, row.protocol, row.stated())) {
+            return Err(ReferenceError::Twice {
+                protocol: row.protocol,
+                delay_us: row.delay_us,
+            });
+        }
     }
     Ok(rows)
 }
@@ -123,6 +204,12 @@ mod tests {
         let ragged = read_reference("delay_us,protocol\n0\n");
         assert!(matches!(ragged, Err(ReferenceError::Csv(_))));
         assert!(matches!(read_reference(HEAD), Err(ReferenceError::Empty)));
+        let row = "direct,,2500,1000,h2,false,5.5,x\n";
+        let twice = read_reference(&format!("{HEAD}{row}{row}")).unwrap_err();
+        assert_eq!(
+            twice.to_string(),
+            "it has two mean times of h2 under the same conditions, at 2.5 ms delay"
+        );
         let zero = format!("{HEAD}direct,,0,1000,h2,false,0,x\n");
         assert!(matches!(read_reference(&zero), Err(ReferenceError::Empty)));
     }

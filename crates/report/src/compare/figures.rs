@@ -4,7 +4,7 @@
 //! Means alone are known of both, so nothing here has an interval, and the text says so.
 
 use super::grown::{MeansAt, TimeGrowth};
-use super::reference::{Condition, Means, Reference, condition_words, crossovers, growth};
+use super::reference::{Condition, Means, Over, Reference, condition_words, crossovers, growth};
 use super::text;
 use crate::{Error, words};
 use altway_record::{Protocol, ReferenceRow};
@@ -19,7 +19,7 @@ pub struct FiguresContrast {
     pub a: String,
     /// Name of B.
     pub b: String,
-    /// Series that both have, by everything but the delay; where both have one topology each, over those.
+    /// Series that both have, by everything but the delay; of what each table has one value, over that.
     pub series: Vec<FiguresSeries>,
     /// Number of means that stand in one of the two alone.
     pub unmatched: usize,
@@ -78,8 +78,8 @@ impl FiguresContrast {
     }
 }
 
-/// Holds figures `b` against figures `a`, each with its name, where rate, loss, size and delay are the same;
-/// the topology too, unless each table has one.
+/// Holds figures `b` against figures `a`, each with its name, where rate, loss, size and delay are the same; topology,
+/// server, client and what else both state too, unless each table has one value of it.
 ///
 /// # Errors
 /// They have no delay with two protocols in common.
@@ -88,25 +88,24 @@ pub fn compare_figures(
     b: (&str, &[ReferenceRow]),
 ) -> Result<FiguresContrast, Error> {
     let tables = [Reference::new(a.1), Reference::new(b.1)];
-    let one_each = tables.iter().all(|table| topologies(table) == 1);
+    let over = Over::of(&tables[0].conditions(), &tables[1].conditions());
     let mut series = Vec::new();
     let mut matched = 0;
     for of_a in tables[0].means.keys() {
-        let same = |of_b: &&Condition| match one_each {
-            true => (of_a.1, of_a.2, of_a.3) == (of_b.1, of_b.2, of_b.3),
-            false => of_a == *of_b,
-        };
-        let Some(of_b) = tables[1].means.keys().find(same) else {
-            continue;
-        };
-        for one in of_conditions(&tables, of_a, of_b) {
-            matched += one.cells.len();
-            series.push(one);
+        for of_b in tables[1]
+            .means
+            .keys()
+            .filter(|of_b| of_a.is_as(of_b, &over))
+        {
+            for one in of_conditions(&tables, of_a, of_b) {
+                matched += one.cells.len();
+                series.push(one);
+            }
         }
     }
     if series.is_empty() {
         return Err(Error::NoCommonCell {
-            differ: "topology, rate, loss, size, delay or protocols are others in the second table"
+            differ: "rate, loss, size, delay, protocols or another condition that both state are others in the second table"
                 .into(),
         });
     }
@@ -118,11 +117,6 @@ pub fn compare_figures(
         unmatched: all.saturating_sub(2 * matched),
         series,
     })
-}
-
-fn topologies(table: &Reference) -> usize {
-    let all: BTreeSet<&String> = table.means.keys().map(|condition| &condition.0).collect();
-    all.len()
 }
 
 fn delays(table: &Reference) -> usize {
@@ -306,6 +300,43 @@ mod tests {
         let text = found.table();
         assert!(text.contains("A: direct.csv\nB: proxied.csv\n"), "{text}");
         assert!(text.contains("none of this has an interval"), "{text}");
+    }
+
+    #[test]
+    fn figures_of_several_servers_or_clients_are_kept_apart() {
+        let table = |servers: &[(&str, f64)]| {
+            let mut text = "server,client,delay_us,size_bytes,protocol,mean_us\n".to_owned();
+            for (server, h3) in servers {
+                text.push_str(&format!(
+                    "{server},altway,0,1000,h2,10\n{server},altway,0,1000,h3,{h3}\n"
+                ));
+            }
+            read_reference(&text).unwrap()
+        };
+        let both = table(&[("altway", 8.0), ("nginx", 12.0)]);
+        let found = compare_figures(("a", &both), ("b", &both)).unwrap();
+        let said: Vec<_> = found
+            .series
+            .iter()
+            .map(|one| {
+                (
+                    one.condition_b.rsplit(" · ").next().unwrap(),
+                    one.cells[0].b_us[1],
+                )
+            })
+            .collect();
+        assert_eq!(said, [("server altway", 8.0), ("server nginx", 12.0)]);
+        // One each is what the two are compared over.
+        let (altway, nginx) = (table(&[("altway", 8.0)]), table(&[("nginx", 12.0)]));
+        let found = compare_figures(("a", &altway), ("b", &nginx)).unwrap();
+        assert!(
+            found.table().contains("server altway in A, "),
+            "{}",
+            found.table()
+        );
+        // A table of one beside one of two: of the same server alone.
+        let found = compare_figures(("a", &nginx), ("b", &both)).unwrap();
+        assert_eq!((found.series.len(), found.unmatched), (1, 1));
     }
 
     #[test]

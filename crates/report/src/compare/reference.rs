@@ -10,10 +10,10 @@ use crate::analysis::{Analysis, Arm, CellResult, Series};
 use crate::judge::LEVEL;
 use crate::verdict::Verdict;
 use crate::{Error, Run, words};
-use altway_record::{Cell, Protocol, ReferenceRow};
+use altway_record::{Cell, Protocol, ReferenceRow, STATED_CONDITIONS, StatedConditions};
 use altway_stats::{CompareOptions, PlainCrossing, bootstrap, plain_crossings, theil_sen};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A run beside reference figures.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -81,7 +81,8 @@ impl ReferenceContrast {
     }
 }
 
-/// Lays a run beside reference figures, where topology, rate, loss, size and delay are the same.
+/// Lays a run beside reference figures, where topology, rate, loss, size and delay are the same, and all else that the
+/// figures state, unless the run and they have one value of it each.
 ///
 /// # Errors
 /// They have no cell with two protocols in common.
@@ -91,14 +92,27 @@ pub fn compare_with_reference(
 ) -> Result<ReferenceContrast, Error> {
     let analysis = Analysis::new(run)?;
     let reference = Reference::new(rows);
+    let here: Vec<Condition> = analysis
+        .cells
+        .iter()
+        .map(|cell| condition(&cell.cell))
+        .collect();
+    let over = Over {
+        // Where a link stands is what such figures are of.
+        topology: false,
+        ..Over::of(&here.iter().collect::<Vec<_>>(), &reference.conditions())
+    };
     let mut series = Vec::new();
     for one in &analysis.series {
         let seconds = analysis.others.iter();
-        series.extend(seconds.filter_map(|second| of_series(&analysis, one, *second, &reference)));
+        series.extend(
+            seconds.filter_map(|second| of_series(&analysis, one, *second, (&reference, &over))),
+        );
     }
     if series.is_empty() {
         return Err(Error::NoCommonCell {
-            differ: "topology, rate, loss, size or delay are others in the reference".into(),
+            differ: "topology, rate, loss, size, delay or another condition that it states are others in the reference"
+                .into(),
         });
     }
     let named = |one: &ReferenceSeries| {
@@ -118,14 +132,55 @@ pub fn compare_with_reference(
     };
     let findings = series.iter().flat_map(named).collect();
     Ok(ReferenceContrast {
-        only_in_reference: reference.not_in(&analysis),
+        only_in_reference: reference.not_in(&analysis, &over),
         series,
         findings,
     })
 }
 
-/// Condition that figures have in common, whoever measured them: topology, rate, loss, size.
-pub(super) type Condition = (String, Option<u64>, u32, u64);
+/// Condition of figures, whoever measured them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Condition {
+    pub(super) topology: String,
+    /// Rate in bit/s, loss in parts per billion, size in bytes.
+    pub(super) link: (Option<u64>, u32, u64),
+    /// Conditions beside, where the figures state them.
+    pub(super) stated: StatedConditions,
+}
+
+impl Condition {
+    /// Returns whether both are the same as far as both state it, but for what two tables are compared `over`.
+    pub(super) fn is_as(&self, other: &Self, over: &Over) -> bool {
+        let stated = self.stated.iter().zip(&other.stated).zip(over.stated);
+        let mut alike = stated.map(|((one, other), is_over)| {
+            is_over || one.is_none() || other.is_none() || one == other
+        });
+        let topology = over.topology || self.topology == other.topology;
+        topology && self.link == other.link && alike.all(|alike| alike)
+    }
+}
+
+/// Conditions of which each of two tables has one value: the tables are compared over these, whether they differ or not.
+pub(super) struct Over {
+    pub(super) topology: bool,
+    stated: [bool; STATED_CONDITIONS],
+}
+
+impl Over {
+    pub(super) fn of(a: &[&Condition], b: &[&Condition]) -> Self {
+        let one_each = |of: &dyn Fn(&Condition) -> Option<String>| {
+            let count = |table: &[&Condition]| {
+                let values: BTreeSet<_> = table.iter().map(|condition| of(condition)).collect();
+                values.len()
+            };
+            count(a) <= 1 && count(b) <= 1
+        };
+        Self {
+            topology: one_each(&|condition| Some(condition.topology.clone())),
+            stated: std::array::from_fn(|at| one_each(&|condition| condition.stated[at].clone())),
+        }
+    }
+}
 
 /// Means of both protocols by delay, in µs.
 pub(super) type Means = BTreeMap<u64, (f64, f64)>;
@@ -139,12 +194,11 @@ impl Reference {
     pub(super) fn new(rows: &[ReferenceRow]) -> Self {
         let mut means: BTreeMap<_, BTreeMap<_, BTreeMap<_, _>>> = BTreeMap::new();
         for row in rows {
-            let condition = (
-                row.topology.to_string(),
-                row.rate_bps,
-                row.loss_ppb,
-                row.size_bytes,
-            );
+            let condition = Condition {
+                topology: row.topology.to_string(),
+                link: (row.rate_bps, row.loss_ppb, row.size_bytes),
+                stated: row.stated(),
+            };
             let delays = means.entry(condition).or_default();
             let of_delay = delays.entry(row.delay_us).or_default();
             of_delay.extend(row.mean_us.map(|mean| (row.protocol, mean)));
@@ -152,9 +206,15 @@ impl Reference {
         Self { means }
     }
 
-    /// Delays in µs with the means of both protocols.
-    fn of(&self, cell: &Cell, first: Protocol, second: Protocol) -> Means {
-        let delays = self.means.get(&condition(cell)).into_iter().flatten();
+    pub(super) fn conditions(&self) -> Vec<&Condition> {
+        self.means.keys().collect()
+    }
+
+    /// Delays in µs with the means of both protocols, under the conditions of a cell.
+    fn of(&self, cell: &Cell, over: &Over, first: Protocol, second: Protocol) -> Means {
+        let here = condition(cell);
+        let there = self.means.iter().find(|(there, _)| here.is_as(there, over));
+        let delays = there.into_iter().flat_map(|(_, delays)| delays);
         let both = |(delay, means): (&u64, &BTreeMap<Protocol, f64>)| {
             Some((*delay, (*means.get(&first)?, *means.get(&second)?)))
         };
@@ -162,11 +222,11 @@ impl Reference {
     }
 
     /// Conditions and delays that no cell of the run has, in words.
-    fn not_in(&self, analysis: &Analysis<'_>) -> Vec<String> {
+    fn not_in(&self, analysis: &Analysis<'_>, over: &Over) -> Vec<String> {
         let has = |condition_there: &Condition, delay: u64| {
             analysis.cells.iter().any(|cell| {
                 !cell.pairings.is_empty()
-                    && condition(&cell.cell) == *condition_there
+                    && condition(&cell.cell).is_as(condition_there, over)
                     && delay_us(&cell.cell) == delay
             })
         };
@@ -181,12 +241,12 @@ impl Reference {
 }
 
 fn condition(cell: &Cell) -> Condition {
-    (
-        cell.topology.to_string(),
-        cell.rate.limit().map(altway_units::Bandwidth::as_bps),
-        cell.loss.as_parts_per_billion(),
-        cell.size.as_bytes(),
-    )
+    let rate = cell.rate.limit().map(altway_units::Bandwidth::as_bps);
+    Condition {
+        topology: cell.topology.to_string(),
+        link: (rate, cell.loss.as_parts_per_billion(), cell.size.as_bytes()),
+        stated: cell.stated(),
+    }
 }
 
 fn in_words(condition: &Condition, delay: u64) -> String {
@@ -197,14 +257,49 @@ fn in_words(condition: &Condition, delay: u64) -> String {
     )
 }
 
-/// `direct · 5 Mbit/s · 0 % loss · 1 MB`.
-pub(super) fn condition_words((topology, rate, loss, size): &Condition) -> String {
+/// `direct · 5 Mbit/s · 0 % loss · 1 MB · client altway · server nginx`: of what is stated beside the link, client and
+/// server, and all that is not as by default.
+pub(super) fn condition_words(condition: &Condition) -> String {
+    let (rate, loss, size) = condition.link;
     let rate = rate.map_or_else(
         || "no rate limit".to_owned(),
         |rate| format!("{} Mbit/s", rate as f64 / 1e6),
     );
-    let (size, loss) = (*size as f64 / 1e6, f64::from(*loss) / 1e7);
-    format!("{topology} · {rate} · {loss} % loss · {size} MB")
+    let (size, loss) = (size as f64 / 1e6, f64::from(loss) / 1e7);
+    let link = format!(
+        "{} · {rate} · {loss} % loss · {size} MB",
+        condition.topology
+    );
+    let [
+        server,
+        client,
+        congestion,
+        window,
+        certificate,
+        compressed,
+        connection,
+        more,
+        queue,
+    ] = &condition.stated;
+    let named = [
+        (congestion, "", "cubic"),
+        (window, "initial window ", "10"),
+        (certificate, "", "ecdsa"),
+        (compressed, "certificate compression ", "true"),
+        (connection, "", "cold"),
+        (more, "link ", "plain"),
+        (queue, "queue ", "default"),
+        (client, "client ", ""),
+        (server, "server ", ""),
+    ];
+    let told = named.into_iter().filter_map(|(value, name, default)| {
+        let value = value.as_deref().filter(|value| *value != default)?;
+        Some(format!("{name}{value}"))
+    });
+    std::iter::once(link)
+        .chain(told)
+        .collect::<Vec<_>>()
+        .join(" · ")
 }
 
 fn delay_us(cell: &Cell) -> u64 {
@@ -215,11 +310,11 @@ fn of_series(
     analysis: &Analysis<'_>,
     series: &Series,
     second: Protocol,
-    reference: &Reference,
+    (reference, over): (&Reference, &Over),
 ) -> Option<ReferenceSeries> {
     let first = analysis.baseline;
     let example = &analysis.cells[series.cells[0]].cell;
-    let there = reference.of(example, first, second);
+    let there = reference.of(example, over, first, second);
     let of_cell = |cell: &CellResult<'_>| {
         let means = there.get(&delay_us(&cell.cell))?;
         of_cell(analysis, cell, second, *means)
