@@ -12,6 +12,7 @@ use crate::verdict::Verdict;
 use crate::{Error, Run, words};
 use altway_record::{Cell, Protocol, ReferenceRow, STATED_CONDITIONS, StatedConditions};
 use altway_stats::{CompareOptions, PlainCrossing, bootstrap, plain_crossings, theil_sen};
+use altway_units::DataSize;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -265,11 +266,11 @@ pub(super) fn condition_words(condition: &Condition) -> String {
         || "no rate limit".to_owned(),
         |rate| format!("{} Mbit/s", rate as f64 / 1e6),
     );
-    let (size, loss) = (size as f64 / 1e6, f64::from(loss) / 1e7);
-    let link = format!(
-        "{} · {rate} · {loss} % loss · {size} MB",
-        condition.topology
+    let (size, loss) = (
+        words::size(DataSize::from_bytes(size)),
+        f64::from(loss) / 1e7,
     );
+    let link = format!("{} · {rate} · {loss} % loss · {size}", condition.topology);
     let [
         server,
         client,
