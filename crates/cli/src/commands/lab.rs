@@ -441,14 +441,14 @@ fn how_it_went(running: &Running) -> String {
     let Some(check) = running.alone else {
         return time;
     };
-    let (much, pairs) = (check.difference_percent, check.pairs);
+    let (much, pairs) = (check.difference_percent, pairs(check.pairs));
     let interval = check.low_percent.zip(check.high_percent);
     let interval = interval.map_or_else(
         || "too few pairs for an interval".to_owned(),
         |(low, high)| format!("{} to {}", percent(low), percent(high)),
     );
     let much = percent(much);
-    format!("{time}\nside by side against alone: {much} time ({interval}; {pairs} pairs)")
+    format!("{time}\nside by side against alone: {much} time ({interval}; {pairs})")
 }
 
 /// `1 min 20 s`, `3 h 5 min`: as exact as a guess deserves.

@@ -180,8 +180,9 @@ fn human(
     text.push_str(&format!("\n{}\n", sum(plan)));
     if shard != Shard::WHOLE {
         text.push_str(&format!(
-            "shard {shard}: {} cells, {transfers} transfers\n",
-            cells.len()
+            "shard {shard}: {} cell{}, {transfers} transfers\n",
+            cells.len(),
+            if cells.len() == 1 { "" } else { "s" }
         ));
     }
     if let Some(stopping) = &plan.stopping {
