@@ -9,6 +9,7 @@
 use crate::held::{HeldBytes, MemoryReservation, UNFINISHED_HEAD};
 use crate::request::rejected_head::RejectedHead;
 use crate::tcp::rejected_head::write_head;
+use crate::tcp::socket::Activity;
 use altway_message::{Refusal, Rules, Scanner, Scheme};
 use bytes::{Buf as _, BytesMut};
 use http::{HeaderMap, StatusCode};
@@ -16,7 +17,7 @@ use std::cell::RefCell;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The most bytes of a head that has not arrived whole: more than what the service answers, less than what hyper would
@@ -46,6 +47,10 @@ struct State {
     /// Interim responses that hyper knows nothing of, and whether any of it has left.
     interim: BytesMut,
     has_begun: bool,
+    /// Nothing was written since the stream was last flushed.
+    is_flushed: bool,
+    /// The task that has not been told of the end of what the client sends.
+    untold_end: Option<Waker>,
 }
 
 impl Gate {
@@ -61,6 +66,8 @@ impl Gate {
             has_unsent: false,
             interim: BytesMut::new(),
             has_begun: false,
+            is_flushed: true,
+            untold_end: None,
         })))
     }
 
@@ -132,7 +139,31 @@ impl Gate {
     /// Notes whether a write has taken all that it was given.
     fn wrote(&self, written: &Poll<io::Result<usize>>, given: usize) {
         let has_taken_all = matches!(written, Poll::Ready(Ok(taken)) if *taken == given);
-        self.0.borrow_mut().has_unsent = !has_taken_all;
+        let mut state = self.0.borrow_mut();
+        state.has_unsent = !has_taken_all;
+        state.is_flushed = false;
+    }
+
+    /// Notes that all is with the kernel. `is_sending`: a response goes on.
+    fn flushed(&self, is_sending: bool) {
+        let mut state = self.0.borrow_mut();
+        state.is_flushed = true;
+        let untold = state.untold_end.take_if(|_| !is_sending);
+        drop(state);
+        if let Some(task) = untold {
+            task.wake();
+        }
+    }
+
+    /// Keeps the end of what the client sends from hyper, which would break off a response that the client still takes; returns
+    /// whether it did. `is_sending`: such a response goes on.
+    fn keeps_end(&self, is_sending: bool, cx: &Context<'_>) -> bool {
+        let mut state = self.0.borrow_mut();
+        let is_kept = is_sending || !state.is_flushed;
+        if is_kept {
+            state.untold_end = Some(cx.waker().clone());
+        }
+        is_kept
     }
 
     /// Reads the bytes that have arrived, and gives how many of them may be read by others.
@@ -186,11 +217,16 @@ impl Gate {
 pub(super) struct Gated<S> {
     stream: S,
     gate: Gate,
+    activity: Activity,
 }
 
 impl<S> Gated<S> {
-    pub(super) fn new(stream: S, gate: Gate) -> Self {
-        Self { stream, gate }
+    pub(super) fn new(stream: S, gate: Gate, activity: Activity) -> Self {
+        Self {
+            stream,
+            gate,
+            activity,
+        }
     }
 
     /// The stream, for what is no longer HTTP.
@@ -212,6 +248,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for Gated<S> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
         let arrived = buffer.filled().len() - before;
+        if arrived == 0 && self.gate.keeps_end(self.activity.is_sending(), cx) {
+            return Poll::Pending;
+        }
         let admitted = self.gate.admit(&buffer.filled()[before..]);
         buffer.set_filled(before + admitted);
         self.gate.end_head(buffer);
@@ -229,7 +268,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gated<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let Self { stream, gate } = &mut *self;
+        let Self { stream, gate, .. } = &mut *self;
         ready!(gate.poll_begun(stream, cx))?;
         let written = Pin::new(stream).poll_write(cx, bytes);
         gate.wrote(&written, bytes.len());
@@ -241,7 +280,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gated<S> {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let Self { stream, gate } = &mut *self;
+        let Self { stream, gate, .. } = &mut *self;
         ready!(gate.poll_begun(stream, cx))?;
         let written = Pin::new(stream).poll_write_vectored(cx, slices);
         let given = slices.iter().map(|slice| slice.len()).sum();
@@ -256,9 +295,15 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gated<S> {
     /// hyper asks for it when it has written all that it had: what it had not begun to say may wait for what
     /// precedes it.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Self { stream, gate } = &mut *self;
+        let Self {
+            stream,
+            gate,
+            activity,
+        } = &mut *self;
         ready!(gate.poll_interim(stream, cx))?;
-        Pin::new(stream).poll_flush(cx)
+        ready!(Pin::new(stream).poll_flush(cx))?;
+        gate.flushed(activity.is_sending());
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

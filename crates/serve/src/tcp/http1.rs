@@ -114,7 +114,8 @@ impl Context {
         kernel::limit_unsent(&client.stream, KERNEL_UNSENT_BYTES);
         let ahead = WriteAhead::new(&client.admitted.held());
         let gate = Gate::new(self.listener.scheme, &client.admitted.held());
-        let stream = Gated::new(Counting::new(stream, ahead.clone()), gate.clone());
+        let counting = Counting::new(stream, ahead.clone());
+        let stream = Gated::new(counting, gate.clone(), activity.clone());
         // Set once the next response is to be the connection's last.
         let last = &Cell::new(false);
         // Set once the response that opens a tunnel is there, which is the last.
@@ -135,12 +136,13 @@ impl Context {
             let requests = Rc::clone(requests);
             let admitted = Rc::clone(&client.admitted);
             let (activity, probe) = (activity.clone(), Rc::clone(&client.probe));
-            let (ahead, gate) = (ahead.clone(), gate.clone());
-            let turns = Rc::clone(&self.file_turns);
+            let (ahead, gate, turns) = (ahead.clone(), gate.clone(), Rc::clone(&self.file_turns));
             async move {
                 turn_budget.keep().await;
                 let queue_interim = |status, fields: &HeaderMap| gate.queue_interim(status, fields);
-                let mut response = finished(answer, &requests, queue_interim).await;
+                let mut response = activity
+                    .asked(finished(answer, &requests, queue_interim))
+                    .await;
                 gate.discard_interim();
                 if response.status() == StatusCode::SWITCHING_PROTOCOLS {
                     let outgoing = std::mem::replace(response.body_mut(), Body::empty());

@@ -161,6 +161,9 @@ impl MeasuredBody {
         probe: Rc<TcpPathSampler>,
         requests: Rc<RefCell<Requests<Infallible>>>,
     ) -> Self {
+        if body.is_file() {
+            activity.sends_file();
+        }
         Self {
             body,
             is_complete: false,

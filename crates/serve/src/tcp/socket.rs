@@ -34,6 +34,10 @@ struct State {
     answering: Cell<bool>,
     /// A request has come whose answer has not been handed over whole.
     engaged: Cell<bool>,
+    /// The service has not been found to wait for something yet.
+    is_new: Cell<bool>,
+    /// The response's content is a file's.
+    sends_file: Cell<bool>,
     /// The service waits for the request's body.
     reading: Arc<AtomicBool>,
 }
@@ -47,6 +51,8 @@ impl Activity {
             progress: Cell::new(0),
             answering: Cell::new(false),
             engaged: Cell::new(false),
+            is_new: Cell::new(false),
+            sends_file: Cell::new(false),
             reading: Arc::default(),
         }))
     }
@@ -107,6 +113,8 @@ impl Activity {
     /// Notes that a request is there (`true`), or that its answer is handed over.
     pub(super) fn engaged(&self, engaged: bool) {
         self.0.engaged.set(engaged);
+        self.0.is_new.set(engaged);
+        self.0.sends_file.set(false);
         self.answering(engaged);
         self.begin_anew();
     }
@@ -114,6 +122,29 @@ impl Activity {
     /// Returns true if a request has come whose answer has not been handed over whole.
     pub(super) fn is_engaged(&self) -> bool {
         self.0.engaged.get()
+    }
+
+    /// Awaits the answer to a request, and notes whether the service waits for something.
+    pub(super) async fn asked<T>(&self, answer: impl Future<Output = T>) -> T {
+        let mut answer = pin!(answer);
+        poll_fn(|cx| {
+            let polled = answer.as_mut().poll(cx);
+            self.0.is_new.set(polled.is_ready());
+            polled
+        })
+        .await
+    }
+
+    /// Notes that the response's content is a file's, which waits for no service.
+    pub(super) fn sends_file(&self) {
+        self.0.sends_file.set(true);
+    }
+
+    /// Returns true if an answer goes on that waits for no service, nor a service for the client.
+    pub(super) fn is_sending(&self) -> bool {
+        let state = &*self.0;
+        let waits = || state.answering.get() || state.reading.load(Ordering::Relaxed);
+        self.is_engaged() && (state.is_new.get() || state.sends_file.get() || !waits())
     }
 
     /// Notes that the client waits for the server (`true`), or no longer.

@@ -1,6 +1,6 @@
 //! Clients that go away, or take their requests back: the service's work ends at once, and is counted.
 
-use crate::common::{Running, get, h2, h3::H3, read, soon};
+use crate::common::{LARGE, Running, get, h2, h3::H3, read, soon};
 use altway_serve::{BoxError, Site};
 use axum::Router;
 use axum::body::Body;
@@ -10,7 +10,7 @@ use http_body::Frame;
 use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
@@ -215,6 +215,33 @@ async fn a_file_that_fits_the_windows_comes_after_the_client_has_closed_its_half
     soon(client.read_to_end(&mut received)).await.unwrap();
     let home = b"<p>home";
     assert!(received.windows(home.len()).any(|bytes| bytes == home));
+}
+
+/// Asks for a file twice over HTTP/1.1 and closes its half; how much has come at the end.
+async fn half_closed(mut client: impl AsyncRead + AsyncWrite + Unpin, path: &str) -> usize {
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").repeat(2);
+    client.write_all(request.as_bytes()).await.unwrap();
+    client.shutdown().await.unwrap();
+    let mut received = Vec::new();
+    soon(client.read_to_end(&mut received)).await.unwrap();
+    received.len()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_come_whole_over_http1_after_the_client_has_closed_its_half() {
+    let (clear, tls) = (Running::clear(|_| {}), Running::tls(|_| {}));
+    let home = "<p>home".len();
+    for (path, size) in [("/", home), ("/large", LARGE)] {
+        assert!(
+            half_closed(clear.connect().await, path).await > 2 * size,
+            "{path}"
+        );
+        let client = tls.connect_tls(&[b"http/1.1"]).await;
+        assert!(
+            half_closed(client, path).await > 2 * size,
+            "{path} over TLS"
+        );
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
