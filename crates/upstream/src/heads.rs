@@ -40,7 +40,7 @@ const PROXY: &str = "proxy";
 /// The length that a response's fields give its content; `None`: they give none. Several lines of the same length become one.
 ///
 /// # Errors
-/// Those of [`response_length`].
+/// The lengths differ or are none, as [`response_length`] says.
 pub(crate) fn content_length(fields: &mut HeaderMap) -> Result<Option<u64>, Refusal> {
     let values = fields.get_all(header::CONTENT_LENGTH).iter();
     let Some(length) = response_length(values.map(HeaderValue::as_bytes))? else {
