@@ -42,7 +42,7 @@ fn a_plan_says_what_it_will_do_before_it_does_it() {
     );
     assert!(human.contains("shard 2/3: 1 cell, 15 transfers"), "{human}");
     // By the number that samples.csv, `--traced` and the folders of traces have.
-    assert!(human.contains("     1  5mbit, delay 50ms\n"), "{human}");
+    assert!(human.contains("     1  delay 50ms\n"), "{human}");
 }
 
 #[test]
