@@ -168,8 +168,9 @@ pub fn percent(value: f64) -> String {
     format!("{} %", signed(value))
 }
 
-/// A signed number with one decimal and the minus sign of typography.
-pub(crate) fn signed(value: f64) -> String {
+/// Formats a number with its sign, one decimal and the minus sign of typography: `+7.2`, `−12.0`, `0.0`.
+#[must_use]
+pub fn signed(value: f64) -> String {
     signed_to(value, 1)
 }
 

@@ -36,15 +36,16 @@ impl Server {
         descriptors: Option<u32>,
     ) -> Result<Self> {
         fs::write(folder.join("altway.toml"), config)?;
-        let mut command = match descriptors {
-            Some(most) => {
-                // It replaces itself by the server.
-                let mut command = Command::new("prlimit");
-                command.arg(format!("--nofile={most}:{most}")).arg(program);
-                command
-            }
-            None => Command::new(program),
-        };
+        // `setpriv` and `prlimit` replace themselves by the server, which then ends with this program even if a signal
+        // ends that.
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "--"]);
+        if let Some(most) = descriptors {
+            command
+                .arg("prlimit")
+                .arg(format!("--nofile={most}:{most}"));
+        }
+        command.arg(program);
         at_home(&mut command, folder);
         command.args([
             "serve",

@@ -56,12 +56,14 @@ fn an_adaptive_plan_is_shared_by_maps_and_says_what_it_takes_at_least_and_at_mos
     );
     assert!(part.contains("162 transfers in about"), "{part}");
     assert!(part.contains(" at least, 648 in about"), "{part}");
-    let run = ["lab", "run", "bandwidth-map-whole", "--shard", "11/11"];
-    let none = refusal(&mut dir.altway(run));
-    assert!(
-        none.contains("shard 11/11 of the plan has nothing to measure"),
-        "{none}"
-    );
+    for verb in [&["run"][..], &["plan", "show"]] {
+        let shard = ["bandwidth-map-whole", "--shard", "11/11"];
+        let none = refusal(dir.altway(["lab"]).args(verb).args(shard));
+        assert!(
+            none.contains("shard 11/11 of the plan has nothing to measure"),
+            "{none}"
+        );
+    }
 }
 
 #[test]

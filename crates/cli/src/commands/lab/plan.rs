@@ -150,6 +150,9 @@ fn list(json: bool, printer: &Printer) -> Result<Answer> {
 
 fn show(plan: &Plan, shard: Shard, json: bool, printer: &Printer) -> Result<Answer> {
     let cells = plan.part(shard);
+    if cells.is_empty() {
+        return Err(altway_lab::Error::EmptyShard { shard }.into());
+    }
     let (transfers, time) = plans::cost(plan, shard)?;
     if json {
         printer.json(&PlanOutput {

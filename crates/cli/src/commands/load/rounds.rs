@@ -6,6 +6,7 @@ use super::records::Records;
 use crate::printer::Printer;
 use altway_load::{LoadSummary, Options};
 use altway_record::{Protocol, RequestRecord};
+use altway_report::signed;
 use altway_stats::{CompareOptions, Comparison, Winner, compare, quantile};
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -227,9 +228,4 @@ fn sentence(compared: &ProtocolComparison) -> String {
 fn counted(rounds: usize) -> String {
     let plural = if rounds == 1 { "" } else { "s" };
     format!("{rounds} round{plural}")
-}
-
-/// The figure with its sign, the true minus.
-fn signed(percent: f64) -> String {
-    format!("{percent:+.1}").replace('-', "−")
 }

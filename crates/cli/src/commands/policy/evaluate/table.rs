@@ -1,6 +1,7 @@
 //! Estimates as a table.
 
 use super::estimate::{ENOUGH_TURNED, Estimates, HoldOut, Interval, PolicyEstimate};
+use altway_report::signed;
 
 pub(super) fn text(it: &Estimates) -> String {
     let mut text = format!(
@@ -40,10 +41,10 @@ pub(super) fn text(it: &Estimates) -> String {
         }
         if let Some(predicted) = other.others_predicted {
             text += &format!(
-                "The other {:.0} % under {} have a prediction alone: {:+.1} %.\n",
+                "The other {:.0} % under {} have a prediction alone: {} %.\n",
                 100.0 * (1.0 - other.shown),
                 other.policy,
-                percent(predicted)
+                signed(percent(predicted))
             );
         }
     }
@@ -71,10 +72,10 @@ fn row(it: &PolicyEstimate) -> String {
 
 fn shown(it: Interval) -> String {
     format!(
-        "{:+.1} ({:+.1} … {:+.1})",
-        percent(it.mean),
-        percent(it.low),
-        percent(it.high)
+        "{} ({} … {})",
+        signed(percent(it.mean)),
+        signed(percent(it.low)),
+        signed(percent(it.high))
     )
 }
 
@@ -174,9 +175,9 @@ mod tests {
         let table = text(&estimates());
         for part in [
             "as logged                  50 %                    250 ms",
-            "h3                        100 %        -4.9 (-9.5 … +0.0)                         –    90 %       1.50   100 %",
+            "h3                        100 %         −4.9 (−9.5 … 0.0)                         –    90 %       1.50   100 %",
             "The other 25 % under surface have a prediction alone: +22.1 %.",
-            "Hold-out: 12 pages from 5 addresses that a coin told HTTP/3, 10 from 4 that it told HTTP/2:\nHTTP/3 against HTTP/2 -4.9 (-9.5 … +0.0) %.",
+            "Hold-out: 12 pages from 5 addresses that a coin told HTTP/3, 10 from 4 that it told HTTP/2:\nHTTP/3 against HTTP/2 −4.9 (−9.5 … 0.0) %.",
             "it needs 600 visits more than its 400, 3 weeks at this pace.",
         ] {
             assert!(table.contains(part), "{part} in\n{table}");

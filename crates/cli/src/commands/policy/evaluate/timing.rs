@@ -72,11 +72,12 @@ pub(super) fn text(biases: &[Bias]) -> String {
     let mut text =
         "\nThe server's time of a page against the browser's, by the beacon:\n".to_owned();
     for it in biases {
-        let (percent, error) = (100.0 * it.mean_ln.exp_m1(), 100.0 * it.error_ln);
+        let bias = altway_report::percent(100.0 * it.mean_ln.exp_m1());
+        let error = 100.0 * it.error_ln;
         let (class, protocol, reports) = (&it.class, it.protocol, it.reports);
-        text += &format!(
-            "{class:<22}{protocol}  {percent:+.1} % \u{b1} {error:.1} ({reports} pages)\n"
-        );
+        let plural = if reports == 1 { "" } else { "s" };
+        text +=
+            &format!("{class:<22}{protocol}  {bias} \u{b1} {error:.1} ({reports} page{plural})\n");
     }
     text + "All times above are the server's; a bias that differs between protocols is in their comparison.\n"
 }
@@ -124,7 +125,7 @@ mod tests {
         assert!((biases[1].error_ln - 0.1003).abs() < 1e-3, "{biases:?}");
         let text = text(&biases);
         assert!(
-            text.contains("firefox-linux         h2  -20.0 % \u{b1} 0.0 (1 pages)"),
+            text.contains("firefox-linux         h2  −20.0 % \u{b1} 0.0 (1 page)"),
             "{text}"
         );
         assert_eq!(super::text(&[]), "");

@@ -125,7 +125,7 @@ impl Summary {
         let mut cells: Vec<&CellRow> = self.cells.iter().collect();
         cells.sort_by(|a, b| b.residual.abs().total_cmp(&a.residual.abs()));
         for cell in cells.iter().take(NAMED) {
-            let percent = |ln: f64| format!("{:+.1} %", 100.0 * ln.exp_m1());
+            let percent = |ln: f64| altway_report::percent(100.0 * ln.exp_m1());
             text.push_str(&format!(
                 "{:<64}{:>10}{:>12}\n",
                 cell.cell,

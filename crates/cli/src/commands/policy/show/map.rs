@@ -165,13 +165,13 @@ fn gain(times: &Times) -> f64 {
     100.0 * (times.h2 / times.h3 - 1.0)
 }
 
-/// The gain without decimals, and 0 without a sign.
+/// The gain without decimals and with the minus sign of typography, and 0 without a sign.
 pub(super) fn signed(gain: f64) -> String {
     let rounded = gain.round();
     if rounded == 0.0 {
         "0".into()
     } else {
-        format!("{rounded:+}")
+        format!("{rounded:+}").replace('-', "−")
     }
 }
 
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn no_gain_has_no_sign() {
-        assert_eq!([-0.4, 0.4, -1.5, 12.3].map(signed), ["0", "0", "-2", "+12"]);
+        assert_eq!([-0.4, 0.4, -1.5, 12.3].map(signed), ["0", "0", "−2", "+12"]);
     }
 
     #[test]

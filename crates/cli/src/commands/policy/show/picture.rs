@@ -48,7 +48,7 @@ fn axis(name: &str, texts: Vec<String>) -> Axis {
 
 fn tiles(map: &Map) -> Tiles {
     let tile = |(row, column, gain): (usize, usize, f64)| {
-        let text = signed(gain).replace('-', "−");
+        let text = signed(gain);
         Tile {
             at: (column as f64, row as f64),
             value: Some(gain),
