@@ -174,8 +174,9 @@ pub fn signed(value: f64) -> String {
     signed_to(value, 1)
 }
 
-/// The same with as many decimals as are asked for.
-pub(crate) fn signed_to(value: f64, decimals: usize) -> String {
+/// Formats a number as [`signed`] does, with so many decimals.
+#[must_use]
+pub fn signed_to(value: f64, decimals: usize) -> String {
     let digits = format!("{:.decimals$}", value.abs());
     let is_zero = digits.bytes().all(|c| matches!(c, b'0' | b'.'));
     match (is_zero, value < 0.0) {

@@ -167,12 +167,7 @@ fn gain(times: &Times) -> f64 {
 
 /// The gain without decimals and with the minus sign of typography, and 0 without a sign.
 pub(super) fn signed(gain: f64) -> String {
-    let rounded = gain.round();
-    if rounded == 0.0 {
-        "0".into()
-    } else {
-        format!("{rounded:+}").replace('-', "−")
-    }
+    altway_report::signed_to(gain, 0)
 }
 
 fn mark(gain: f64) -> char {
