@@ -113,6 +113,10 @@ pub(super) fn server() -> Vec<Seed> {
     let download = [(7, 0), (14, 0)];
     let chunks = [(2, 0), (3, 0), (3, 0)];
     let upload = [(6, 0), (9, 1), (10, 1), (10, 1)];
+    // More of them than files that the server may keep open.
+    let half_closed: Vec<_> = (SERVICE..SERVICE + 5)
+        .map(|who| and(of(who, &[(2, 0)]), &[vec![HALF_CLOSE, who], wait(who)]))
+        .collect();
     let ask = b"GET /small HTTP/1.1\r\nHost: x\r\n\r\n";
     let pipelined = [&[REPEAT, FILES, ask.len() as u8, 200], &ask[..]].concat();
     vec![
@@ -127,6 +131,7 @@ pub(super) fn server() -> Vec<Seed> {
             &and(of(SERVICE, &chunks), &[say(SERVICE, 4, 0), read(SERVICE)]),
         ),
         run("h1-unfinished", &of(SERVICE, &chunks)),
+        run("h1-half-closed", &half_closed.concat()),
         run("h1-unwanted", &of(SERVICE, &[(5, 0), (3, 0)])),
         run("h1-unwanted-files", &of(FILES, &[(5, 0), (3, 0)])),
         run("h1-pipelined", &[open(FILES), pipelined, wait(FILES)]),

@@ -113,9 +113,9 @@ impl Activity {
     /// Notes that a request is there (`true`), or that its answer is handed over.
     pub(super) fn engaged(&self, engaged: bool) {
         self.0.engaged.set(engaged);
-        self.0.is_new.set(engaged);
         self.0.sends_file.set(false);
         self.answering(engaged);
+        self.0.is_new.set(engaged);
         self.begin_anew();
     }
 
@@ -149,6 +149,8 @@ impl Activity {
 
     /// Notes that the client waits for the server (`true`), or no longer.
     pub(super) fn answering(&self, answering: bool) {
+        // Whether the service waits is known from here on.
+        self.0.is_new.set(false);
         if self.0.answering.replace(answering) != answering {
             self.begin_anew();
         }

@@ -10,6 +10,7 @@ use http_body::Frame;
 use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
@@ -241,6 +242,30 @@ async fn files_come_whole_over_http1_after_the_client_has_closed_its_half() {
             half_closed(client, path).await > 2 * size,
             "{path} over TLS"
         );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_that_reads_learns_that_its_client_of_http1_has_closed_its_half() {
+    const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
+    let echo = |request: axum::extract::Request| async move { request.into_body() };
+    let router = Router::new().route("/", on_get(echo).post(echo));
+    let server = Running::clear(|options| {
+        options.site = Site::service(router);
+        options.limits.idle_timeout = NEVER;
+        options.limits.header_timeout = NEVER;
+    });
+    for content in [&b""[..], b"5\r\nhello\r\n"] {
+        let mut client = server.connect().await;
+        let head = b"POST / HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n";
+        client.write_all(&[head, content].concat()).await.unwrap();
+        let mut received = [0; 1024];
+        let n = soon(client.read(&mut received)).await.unwrap();
+        assert!(received[..n].starts_with(b"HTTP/1.1 200"));
+        client.shutdown().await.unwrap();
+        let mut rest = Vec::new();
+        soon(client.read_to_end(&mut rest)).await.unwrap();
+        assert!(!rest.ends_with(b"0\r\n\r\n"), "the response is cut off");
     }
 }
 
