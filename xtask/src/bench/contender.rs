@@ -269,9 +269,19 @@ fn altway(command: &mut Command, setting: &Setting) {
     }
     command.args(["--threads", &setting.workers.to_string()]);
     command.args(["--grace", "1s"]);
-    if setting.workload == Workload::ProxyIdle {
+    let limits: &[&str] = match setting.workload {
         // By default a worker has 10,000 connections, and from 9,000 on closes those that have idled for longest.
-        command.args(["--max-connections", &config::MAX_CONNECTIONS.to_string()]);
+        Workload::ProxyIdle => &["--max-connections"],
+        // All come from one address, which by default has an eighth of each.
+        Workload::Ramp | Workload::Idle | Workload::Storm | Workload::Trickle => &[
+            "--max-connections",
+            "--max-connections-per-client",
+            "--max-handshakes",
+        ],
+        _ => &[],
+    };
+    for limit in limits {
+        command.args([limit, &config::MAX_CONNECTIONS.to_string()[..]]);
     }
     match setting.transport {
         Transport::H2c => command.arg("--h2c"),
