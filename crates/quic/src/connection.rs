@@ -104,6 +104,10 @@ pub trait QuicConnection {
     #[must_use]
     fn remote_address(&self) -> SocketAddr;
 
+    /// Returns true if the peer has shown that it receives at that address (RFC 9000 sections 8.1 and 8.2).
+    #[must_use]
+    fn is_remote_validated(&self) -> bool;
+
     /// The address of this side that the peer's datagrams are sent to, where the socket tells it.
     #[must_use]
     fn local_ip(&self) -> Option<IpAddr>;

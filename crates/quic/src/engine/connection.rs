@@ -491,6 +491,10 @@ impl QuicConnection for Connection {
         self.engine.remote_address()
     }
 
+    fn is_remote_validated(&self) -> bool {
+        self.is_validated() && self.paths.is_validated()
+    }
+
     fn local_ip(&self) -> Option<IpAddr> {
         self.engine.local_ip()
     }

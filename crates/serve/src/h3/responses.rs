@@ -236,6 +236,9 @@ impl Responses {
             in_progress,
             ..
         } = &mut **connection.open.as_mut()?;
+        let address = quic.remote_address().ip().to_canonical();
+        let requests = &mut exchanges.requests;
+        requests.follow(address, quic.is_remote_validated(), self.now);
         let carrier = Http3Carrier {
             http3,
             quic,
@@ -303,14 +306,16 @@ impl Responses {
     }
 
     fn closed(&mut self, handle: ConnectionHandle, endpoint: &mut Endpoint) {
-        let counters = endpoint
-            .path_statistics(handle)
-            .as_ref()
-            .map(Counters::of_quic);
+        let path = endpoint.path_statistics(handle);
+        let counters = path.as_ref().map(Counters::of_quic);
         tracing::debug!(?handle, ?counters, "connection ended");
         let connection = endpoint.state(handle);
         if let Some(mut open) = connection.and_then(|it| it.open.take()) {
-            open.exchanges.requests.ended(|| counters);
+            let requests = &mut open.exchanges.requests;
+            if let Some(path) = path {
+                requests.follow(path.remote.ip().to_canonical(), false, self.now);
+            }
+            requests.ended(|| counters);
         }
         self.pending.cancel_all(|(of, _)| of == handle);
     }

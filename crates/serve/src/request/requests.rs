@@ -225,6 +225,19 @@ impl<I> Requests<I> {
         unsent && self.admitted.held().is_full()
     }
 
+    /// Follows the client to the address that it is at now. The log, limits and services go by that of the handshake, which it
+    /// has shown to be its own.
+    pub(crate) fn follow(&mut self, address: IpAddr, is_validated: bool, now: Now) {
+        if !self.observer.counts_for(address)
+            && let Some(selection) = selection(&self.responder, self.listener_policy)
+        {
+            let (now, unix) = (now.instant, now.unix);
+            self.observer
+                .follow(selection, address, is_validated, now, unix);
+            self.count_page();
+        }
+    }
+
     /// Finds out who answers a request: the one place where limits, the check of the head and prepared
     /// answers meet. `whole`: it has no body. `in_progress`: the connection's requests, this one included.
     /// `read` reads the transport's counters.

@@ -3,15 +3,18 @@
 //! Everything is told with the time at which it was. What is under way is known by the number of the requests in
 //! progress, so that however an exchange ends, nothing of it is left.
 
+mod client_observation;
+
 use super::busy::Busy;
 use super::counters::Counters;
 use super::{HostIndex, Selection};
 use crate::request::log::Protocol;
 use altway_select::{
-    AltSvc, Bulk, Client, Decision, DecisionRequest, Hints, LoggedProtocol, Observation, Offer,
-    Page, Pages, Start, Transport, UnixTime,
+    AltSvc, Client, Decision, DecisionRequest, Hints, LoggedProtocol, Offer, Page, Pages, Start,
+    Transport, UnixTime,
 };
 use altway_units::{DataSize, Timestamp};
+use client_observation::ClientObservation;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -36,6 +39,7 @@ const ORIGIN: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct ConnectionObserver {
     address: IpAddr,
+    path: ObservedPath,
     protocol: Protocol,
     transport: Transport,
     /// The time at which the connection was accepted.
@@ -49,6 +53,17 @@ pub(crate) struct ConnectionObserver {
     finished: Option<FinishedPage>,
 }
 
+/// The path that a connection takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ObservedPath {
+    /// That of its handshake.
+    First,
+    /// One to an address at which the client has not been shown to receive: whatever is seen there counts for nobody.
+    Unvalidated,
+    /// A later one.
+    Later,
+}
+
 /// A page that a client has loaded whole: what was requested in one go.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct FinishedPage {
@@ -56,38 +71,6 @@ pub(crate) struct FinishedPage {
     pub(crate) time: Duration,
     /// Predicted difference, ln(T3 / T2), of the latest decision; `None` where there was no prediction.
     pub(crate) difference: Option<f64>,
-}
-
-#[derive(Debug)]
-struct ClientObservation {
-    client: Client,
-    /// True if the client had been offered HTTP/3 when the connection began.
-    offered: bool,
-    host: HostIndex,
-    pages: Pages,
-    busy: Busy,
-    /// Bytes that were handed over since a response was complete.
-    response: u64,
-    /// The latest response is complete, and the client doesn't have all of it yet.
-    unacknowledged: Option<DataSize>,
-    /// Responses so far.
-    responses: u64,
-    latest: Option<Counters>,
-    /// Packets by the latest observation; `None` before the first.
-    observed: Option<Packets>,
-    observed_at: Instant,
-    page: Option<Page>,
-    /// The latest page that was told of.
-    latest_page: Option<Page>,
-    bulk: Option<Bulk>,
-}
-
-/// Packets of a connection since its beginning.
-#[derive(Debug, Clone, Copy, Default)]
-struct Packets {
-    sent: u64,
-    lost: u64,
-    spurious: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -116,6 +99,7 @@ impl ConnectionObserver {
     pub(crate) fn new(address: IpAddr, protocol: Protocol, began: Instant) -> Self {
         Self {
             address,
+            path: ObservedPath::First,
             protocol,
             transport: protocol.transport(),
             began,
@@ -140,6 +124,31 @@ impl ConnectionObserver {
         });
     }
 
+    /// Returns true if what the connection shows counts for `address`.
+    pub(crate) fn counts_for(&self, address: IpAddr) -> bool {
+        self.address == address && self.path != ObservedPath::Unvalidated
+    }
+
+    /// Follows the client to `address` (RFC 9000 section 9): what it has shown is told, but for the page that it is loading,
+    /// and what it shows from here on counts for that address as soon as it is validated.
+    pub(crate) fn follow(
+        &mut self,
+        selection: &Selection,
+        address: IpAddr,
+        is_validated: bool,
+        now: Instant,
+        unix: UnixTime,
+    ) {
+        self.conclude(selection, now, unix);
+        self.decided = None;
+        if is_validated {
+            self.address = address;
+            self.path = ObservedPath::Later;
+        } else {
+            self.path = ObservedPath::Unvalidated;
+        }
+    }
+
     /// The first request came in early data.
     pub(crate) fn early(&mut self) {
         self.early = self.known.is_none();
@@ -156,6 +165,9 @@ impl ConnectionObserver {
         mut read: impl FnMut() -> Option<Counters>,
     ) {
         let at = self.timestamp(now);
+        if self.path == ObservedPath::Unvalidated {
+            return;
+        }
         if self.known.is_none() {
             let counters = read();
             self.known = Some(self.begin(selection, &hints(), counters, now, unix));
@@ -348,7 +360,6 @@ impl ConnectionObserver {
         unix: UnixTime,
         read: impl FnOnce() -> Option<Counters>,
     ) {
-        let after = self.timestamp(now) + Duration::from_secs(1);
         let Some(known) = &mut self.known else {
             return;
         };
@@ -356,6 +367,15 @@ impl ConnectionObserver {
         if known.latest.is_some_and(|it| it.arrived.is_some()) {
             known.arrived(self.began, now);
         }
+        self.conclude(selection, now, unix);
+    }
+
+    /// Tells what is known of the path, which nothing more is to be learnt of.
+    fn conclude(&mut self, selection: &Selection, now: Instant, unix: UnixTime) {
+        let after = self.timestamp(now) + Duration::from_secs(1);
+        let Some(known) = &mut self.known else {
+            return;
+        };
         known.page = known.page.or(known.pages.complete(after));
         let page = known.observe(selection, now, unix);
         page.as_ref().inspect(|page| self.finish(page));
@@ -477,21 +497,28 @@ impl ConnectionObserver {
         unix: UnixTime,
     ) -> ClientObservation {
         let (client, offered) = selection.connected(self.address, hints, self.transport, unix);
-        let start = if self.early {
-            Start::Early
-        } else {
-            Start::Cold
+        let is_first = self.path == ObservedPath::First;
+        let pages = match is_first {
+            true if self.early => Pages::new(self.first_packet(counters.as_ref()), Start::Early),
+            true => Pages::new(self.first_packet(counters.as_ref()), Start::Cold),
+            false => {
+                // Neither a new connection nor one that knows its path: a time like this is predicted of no page.
+                let mut pages = Pages::new(self.timestamp(now), Start::Warm);
+                pages.invalidate();
+                pages
+            }
         };
         ClientObservation {
             client,
             offered,
             host: HostIndex::OTHERS,
-            pages: Pages::new(self.first_packet(counters.as_ref()), start),
+            pages,
             busy: Busy::default(),
             response: 0,
             unacknowledged: None,
             responses: 0,
             latest: counters,
+            is_first_path: is_first,
             observed: None,
             observed_at: now,
             page: None,
@@ -512,50 +539,6 @@ impl ConnectionObserver {
 
     fn timestamp(&self, at: Instant) -> Timestamp {
         timestamp(self.began, at)
-    }
-}
-
-impl ClientObservation {
-    /// The client has everything: by `now`, or since the time that the counters tell.
-    fn arrived(&mut self, began: Instant, now: Instant) {
-        let Some(size) = self.unacknowledged.take() else {
-            return;
-        };
-        let arrived = self.latest.and_then(|it| it.arrived);
-        let at = arrived.map_or(now, |(at, _)| at);
-        self.pages.response(timestamp(began, at), size);
-        let busy = std::mem::take(&mut self.busy);
-        if let Some(counters) = self.latest {
-            let acked = arrived.map_or(counters.bytes_acked, |(_, acked)| acked);
-            let mut busy = busy;
-            self.bulk = busy.end(at, acked, &counters).or(self.bulk);
-        }
-    }
-
-    /// Tells what is new; the page that was, if one is complete.
-    fn observe(&mut self, selection: &Selection, now: Instant, unix: UnixTime) -> Option<Page> {
-        let counters = self.latest?;
-        let packets = Packets {
-            sent: counters.packets_sent,
-            lost: counters.packets_lost,
-            spurious: counters.packets_spurious,
-        };
-        let before = self.observed.replace(packets).unwrap_or_default();
-        self.observed_at = now;
-        let observation = Observation {
-            congestion: counters.congestion,
-            min_rtt: counters.min_rtt,
-            smoothed_rtt: counters.smoothed_rtt,
-            packets_sent: packets.sent.saturating_sub(before.sent),
-            packets_lost: packets.lost.saturating_sub(before.lost),
-            packets_spurious: packets.spurious.saturating_sub(before.spurious),
-            bulk: self.bulk.take(),
-            page: self.page.take(),
-            ..Observation::new(counters.transport)
-        };
-        self.latest_page = observation.page.or(self.latest_page);
-        selection.observe(&self.client, self.host, &observation, unix);
-        observation.page
     }
 }
 

@@ -1,9 +1,11 @@
 //! Clients of HTTP/3 whose port changes: they stay with their worker, whoever brings their datagrams
 //! there.
 
+use crate::common::access_log::Lines;
 use crate::common::h3::H3;
 use crate::common::{LARGE, Running, large};
-use altway_serve::{ServerId, Steering};
+use altway_serve::{AccessLog, ServerId, Steering};
+use std::net::Ipv4Addr;
 use std::num::NonZeroUsize;
 
 /// Number of workers with which three of four moves would end a connection that nobody steers.
@@ -76,4 +78,31 @@ fn each_request_may_come_from_another_port() {
             }
         }
     }
+}
+
+#[test]
+fn a_client_at_another_address_is_learnt_of_there_and_logged_where_it_began() {
+    let lines = Lines::default();
+    let log = AccessLog::new(lines.clone()).unwrap();
+    let server = Running::tls(|options| {
+        options.threads = NonZeroUsize::MIN;
+        options.access_log = Some(log);
+    });
+    let known = || server.monitor().metrics().known_clients;
+    let mut client = H3::connect(&server);
+    client.get("/");
+    client.move_away();
+    client.get("/");
+    assert_eq!(known(), 1, "a port is no address");
+    client.move_to(Ipv4Addr::new(127, 0, 0, 2));
+    // Its response is larger than what may go to an address that has shown nothing.
+    let stream = client.send("/large");
+    assert_eq!(client.body(stream).len(), LARGE);
+    client.get("/");
+    assert_eq!(known(), 2);
+    client.close();
+    server.ask_to_stop();
+    server.join().unwrap();
+    let text = lines.text();
+    assert_eq!(text.matches("127.0.0.1").count(), 4, "{text}");
 }

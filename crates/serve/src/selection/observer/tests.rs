@@ -319,6 +319,58 @@ fn rates_after_the_first_are_told_once_a_second() {
     assert!(known.observed_at.duration_since(scene.observer.began) > observed[0]);
 }
 
+#[test]
+fn what_a_client_shows_after_a_move_counts_for_its_new_address() {
+    const ELSEWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 7));
+    let selection = Selection::of(&"threshold:rtt=50ms,loss=1%".parse().unwrap());
+    let mut scene = Scene::new(&selection, Transport::Quic, 10 * MS);
+    let mut counters = scene.counters.get();
+    (counters.packets_sent, counters.packets_lost) = (1_000, 500);
+    scene.counters.set(counters);
+    let ask = |scene: &mut Scene<'_>| {
+        for _ in 0..3 {
+            scene.request(1);
+            scene.sent(600);
+            let _ = scene.complete();
+            let read = || Some(scene.counters.get());
+            scene.observer.arrived(scene.now, read);
+            scene.now += 2_000 * MS;
+        }
+    };
+    ask(&mut scene);
+    scene.request(1);
+    let move_to = |scene: &mut Scene<'_>, is_validated| {
+        let (now, selection) = (scene.now, scene.selection);
+        let observer = &mut scene.observer;
+        observer.follow(selection, ELSEWHERE, is_validated, now, UNIX);
+    };
+    assert!(scene.observer.take_finished().is_some(), "those before");
+    move_to(&mut scene, false);
+    assert_eq!(scene.observer.take_finished(), None, "it is half loaded");
+    // Whoever says to be elsewhere has shown nothing of it.
+    counters.min_rtt = Some(80 * MS);
+    scene.counters.set(counters);
+    scene.request(2);
+    assert!(scene.observer.client().is_none());
+    move_to(&mut scene, true);
+    ask(&mut scene);
+    let reason = scene.decide(None).reason;
+    assert!(matches!(reason, Reason::LongRtt { .. }), "{reason}");
+    scene.end();
+    let decide = |address| {
+        let mut scene = Scene::new(&selection, Transport::Tcp, MS);
+        let mut counters = scene.counters.get();
+        counters.min_rtt = None;
+        scene.counters.set(counters);
+        scene.observer.address = address;
+        scene.request(1);
+        scene.decide(None).reason
+    };
+    let (before, after) = (decide(CLIENT), decide(ELSEWHERE));
+    assert!(matches!(before, Reason::Lossy { .. }), "{before}");
+    assert!(matches!(after, Reason::LongRtt { .. }), "{after}");
+}
+
 /// The lines of a selection log, of which `path` is the file.
 fn lines(selection: &Selection, path: &std::path::Path) -> Vec<altway_select::SelectionEntry> {
     assert!(selection.log().unwrap().drain(Duration::from_secs(10)));

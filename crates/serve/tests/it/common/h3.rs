@@ -355,10 +355,14 @@ impl H3 {
 
     /// Goes on from another port, as behind a NAT that has forgotten the former one.
     pub(crate) fn move_away(&mut self) {
-        let former = &self.socket;
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        assert_ne!(socket.local_addr().unwrap(), former.local_addr().unwrap());
-        self.socket = socket;
+        let former = self.socket.local_addr().unwrap();
+        self.move_to(Ipv4Addr::LOCALHOST);
+        assert_ne!(self.socket.local_addr().unwrap(), former);
+    }
+
+    /// Goes on from another address.
+    pub(crate) fn move_to(&mut self, address: Ipv4Addr) {
+        self.socket = UdpSocket::bind((address, 0)).unwrap();
     }
 
     /// Sends what there is to send.
