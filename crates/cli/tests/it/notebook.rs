@@ -92,6 +92,42 @@ fn has_pandas(python: impl AsRef<Path>) -> bool {
     has
 }
 
+/// The worth of the choice as README.md and docs/evidence.md tell it, recomputed by other code than altway's.
+#[test]
+fn the_worth_of_the_choice_follows_from_the_rows_that_were_measured() {
+    if !installed("python3") {
+        return;
+    }
+    // A copy, of which one figure is changed in the end.
+    let dir = Dir::new();
+    for name in ["examples", "docs"] {
+        fs::create_dir(dir.path().join(name)).unwrap();
+    }
+    for name in ["README.md", "docs/evidence.md", "examples/choice_claims.py"] {
+        fs::copy(repository().join(name), dir.path().join(name)).unwrap();
+    }
+    std::os::unix::fs::symlink(repository().join("results"), dir.path().join("results")).unwrap();
+    let run = || {
+        let script = dir.path().join("examples/choice_claims.py");
+        Command::new("python3").arg(script).output().unwrap()
+    };
+    let output = run();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let evidence = fs::read_to_string(dir.path().join("docs/evidence.md")).unwrap();
+    let row = evidence
+        .lines()
+        .find(|line| line.starts_with("| 600 Mbit/s, 25 ms |"));
+    let wrong = row.unwrap().replacen("+7.6", "+7.4", 1);
+    assert_ne!(wrong, row.unwrap());
+    dir.file(
+        "docs/evidence.md",
+        evidence.replacen(row.unwrap(), &wrong, 1),
+    );
+    let output = run();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("7.4"));
+}
+
 /// The figures of README.md, recomputed by other code than altway's.
 #[test]
 fn the_first_results_of_the_readme_follow_from_the_rows_that_were_measured() {
