@@ -56,11 +56,11 @@ pub(crate) struct ConnectionObserver {
 /// The path that a connection takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ObservedPath {
-    /// That of its handshake.
+    /// The path of the handshake.
     First,
-    /// One to an address at which the client has not been shown to receive: whatever is seen there counts for nobody.
+    /// A path to an address at which the client has not been shown to receive: whatever is seen there counts for nobody.
     Unvalidated,
-    /// A later one.
+    /// A path to a validated address that the client has moved to.
     Later,
 }
 
