@@ -272,6 +272,11 @@ pub(crate) fn is_decided(pairing: &Pairing<'_>) -> bool {
     Verdictless::of(pairing).is_none()
 }
 
+/// Returns whether the pairs of a cell suffice to tell which protocol is faster, or that none is.
+pub(crate) fn has_sign(pairing: &Pairing<'_>) -> bool {
+    matches!(Verdictless::of(pairing), None | Some(Verdictless::Little))
+}
+
 /// Word in tables for cells of too few pairs for any verdict.
 pub(crate) const FEW_PAIRS_WORDS: &str = "too few pairs";
 /// Word in tables for cells whose difference is sure, and is hardly one.

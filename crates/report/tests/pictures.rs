@@ -208,6 +208,25 @@ fn two_hundred_cells_give_a_bounded_number_of_readable_panels() {
 }
 
 #[test]
+fn no_picture_says_by_how_much_where_the_pairs_are_too_few() {
+    let few =
+        "name = \"few\"\nrate = \"5mbit\"\ndelay = [\"0ms\", \"100ms\"]\nsize = \"1MB\"\npairs = 1";
+    let few = of_plan(few);
+    assert_eq!(
+        figure(&few, "gain").unwrap().title,
+        "Too few pairs to say whether HTTP/2 or HTTP/3 is faster"
+    );
+    for picture in &few.pictures {
+        let figure = &picture.figure;
+        let said = format!("{}. {}", figure.title, figure.caption);
+        assert!(
+            !said.contains(" % less time") && !said.contains(" % more time"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn every_figure_has_a_title_says_what_follows_and_can_be_told_apart() {
     let topologies = "name = \"t\"\nrate = \"5mbit\"\ndelay = [\"0ms\", \"50ms\"]\nsize = \"1MB\"\n\
                       pairs = 3\ntopology = [\"direct\", \"proxied\"]\nprotocols = [\"h1\", \"h2\", \"h3\"]";

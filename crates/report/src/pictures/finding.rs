@@ -2,7 +2,7 @@
 
 use super::dimensions::Names;
 use crate::analysis::{Analysis, CellResult, Pairing};
-use crate::verdict::{Verdict, Verdictless};
+use crate::verdict::{Verdict, Verdictless, has_sign};
 use crate::words;
 use altway_record::Protocol;
 use altway_stats::Winner;
@@ -101,10 +101,12 @@ pub(super) fn overall(analysis: &Analysis<'_>, along_delay: bool) -> String {
 }
 
 /// Sentence about where a protocol gains and loses most: `At most HTTP/3 takes 12.0 % less time (0.5 % loss, 50 ms)
-/// and 3.0 % more (0 ms).`
+/// and 3.0 % more (0 ms).` Cells whose pairs don't tell the sign are left out.
 pub(super) fn extremes(analysis: &Analysis<'_>, names: &Names, other: Protocol) -> String {
     let percent = |(_, pairing): &(_, &Pairing<'_>)| pairing.comparison.percent();
-    let all: Vec<_> = pairings(analysis, other).collect();
+    let all: Vec<_> = pairings(analysis, other)
+        .filter(|(_, pairing)| has_sign(pairing))
+        .collect();
     let least = all.iter().min_by(|a, b| percent(a).total_cmp(&percent(b)));
     let most = all.iter().max_by(|a, b| percent(a).total_cmp(&percent(b)));
     let place = |result: &CellResult<'_>| match names.of(&result.cell, &[]) {

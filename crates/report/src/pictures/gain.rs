@@ -8,6 +8,7 @@ use crate::analysis::{Analysis, CellResult, Crossing, Series as Line};
 use crate::figure::{
     Align, Axis, Datum, Figure, Form, Mark, MarkColor, Panel, Series, Spread, Table,
 };
+use crate::verdict::{Verdict, has_sign};
 use crate::words;
 use altway_record::Protocol;
 use altway_stats::{CompareOptions, Crossover};
@@ -49,7 +50,7 @@ pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
     })
 }
 
-/// The largest and smallest difference of a single series, in words.
+/// The largest and smallest difference of a single series, in words, of cells whose pairs tell its sign.
 fn title(analysis: &Analysis<'_>, curves: &Curves<'_, '_>) -> String {
     let baseline = analysis.baseline.name();
     let ([one], [other]) = (analysis.series.as_slice(), analysis.others.as_slice()) else {
@@ -59,10 +60,13 @@ fn title(analysis: &Analysis<'_>, curves: &Curves<'_, '_>) -> String {
         );
     };
     let of_cell = |cell: &CellResult<'_>| {
-        let pairing = cell.pairings.get(other)?;
+        let pairing = cell.pairings.get(other).filter(|one| has_sign(one))?;
         Some((pairing.comparison.percent(), cell.cell.delay))
     };
     let all: Vec<(f64, Duration)> = analysis.cells_of(one).filter_map(of_cell).collect();
+    if all.is_empty() {
+        return Verdict::new(analysis, one, *other).title();
+    }
     let least = all.iter().min_by(|a, b| a.0.total_cmp(&b.0));
     let most = all.iter().max_by(|a, b| a.0.total_cmp(&b.0));
     let mut extremes: Vec<_> = [least, most].into_iter().flatten().collect();
