@@ -124,11 +124,24 @@ pub(crate) fn run(arguments: &StatusArguments, printer: &Printer) -> Result<Answ
 
 pub(crate) fn reload(arguments: &ReloadArguments, printer: &Printer) -> Result<Answer> {
     let answered = arguments.server.ask(Method::POST, "/reload")?;
-    printer.data(answered.text.trim_end())?;
-    Ok(match answered.status {
+    let said = answered.text.trim_end();
+    let answer = match answered.status {
         StatusCode::OK => Answer::Done,
-        _ => Answer::No,
-    })
+        StatusCode::CONFLICT => Answer::No,
+        StatusCode::FORBIDDEN | StatusCode::NOT_FOUND if said.lines().count() == 1 => {
+            let mend = "a server that was started with `--config FILE` reloads it at SIGHUP, and if asked over a Unix socket (--admin PATH)";
+            return Err(usage_error(said, mend));
+        }
+        status => {
+            let what = format!("what answers at the admin socket is no altway: status {status}");
+            return Err(usage_error(
+                what,
+                "name the address that the server has by its --admin",
+            ));
+        }
+    };
+    printer.data(said)?;
+    Ok(answer)
 }
 
 /// Width of the names of servers behind, in characters: with the figures a line has 80.

@@ -1,7 +1,7 @@
 //! A server that is told by a file which sites it has: what clients get, what its operator sees, and what a reload
 //! changes.
 
-use crate::common::{Dir, Serving, eventually, refusal, success, text};
+use crate::common::{Dir, Serving, eventually, free_port, refusal, success, text};
 use rustix::process::Signal;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -358,4 +358,22 @@ fn refused_requests_are_told_by_their_reason_in_metrics_and_status() {
         assert_eq!(said.map(str::trim), Some(count), "{status}");
     }
     assert_eq!(serving.terminate(), Some(0));
+}
+
+#[test]
+fn a_reload_of_a_server_that_takes_none_says_how_to_have_one() {
+    let dir = Dir::new();
+    dir.file("site/index.html", "hello");
+    let admin = format!("127.0.0.1:{}", free_port());
+    let serving = Serving::start(&dir, &["--admin", &admin]);
+    let said = refusal(&mut dir.altway(["reload", "--admin", &admin]));
+    assert!(
+        said.contains("a reload is taken over a Unix socket only"),
+        "{said}"
+    );
+    assert!(
+        said.contains("hint: a server that was started with `--config FILE`"),
+        "{said}"
+    );
+    drop(serving);
 }
