@@ -233,6 +233,14 @@ fn of_emulate(error: &EmulateError) -> Option<String> {
 fn of_lab(error: &LabError) -> Option<String> {
     let hint = match error {
         error if error.is_disk_full() => return Some(disk_full()),
+        LabError::Folder { action, source, .. }
+            if source.kind() == io::ErrorKind::PermissionDenied =>
+        {
+            match *action {
+                "create" => "name a folder that you may write to: `--runs DIR`",
+                _ => "run it as the user who measured, or with a copy of the folder",
+            }
+        }
         LabError::NoRun(_) => "run folders are named runs/TIMESTAMP-PLAN",
         LabError::InUse(_) => "wait for the other altway to end, or stop it with Ctrl-C",
         LabError::OtherBuild { .. } => {
@@ -422,6 +430,11 @@ fn of_raw(error: &RawError) -> Option<String> {
 
 fn of_load(error: &LoadError) -> Option<String> {
     let reason = match error {
+        LoadError::NeverConnected { reason, .. } if reason.contains("refused") => {
+            return Some(
+                "see whether a server listens at that port: of TCP, for HTTP/3 of UDP".into(),
+            );
+        }
         LoadError::NeverConnected { reason, .. } | LoadError::Lost { reason, .. } => reason,
         LoadError::AltSvcNeedsHttp3 { .. }
         | LoadError::EarlyDataNeedsHttp3 { .. }
@@ -431,8 +444,11 @@ fn of_load(error: &LoadError) -> Option<String> {
         LoadError::EarlyDataStreams { .. } => {
             return Some("leave out `--streams`, and raise `--connections`".into());
         }
-        LoadError::Url { .. } => {
+        LoadError::Url { .. } | LoadError::NotHttp { .. } => {
             return Some("give the whole URL, like https://localhost:8443/".into());
+        }
+        LoadError::Http3NeedsHttps { .. } => {
+            return Some("give an https:// URL, or `--protocol h2`".into());
         }
         LoadError::Resolve { .. } => {
             return Some(
@@ -550,6 +566,20 @@ mod tests {
             source,
         };
         assert!(of(&error.into()).unwrap().contains("altway doctor"));
+    }
+
+    #[test]
+    fn a_folder_that_is_closed_to_a_run_has_a_hint_on_another() {
+        let hint_on = |action| {
+            let error = LabError::Folder {
+                action,
+                path: "runs".into(),
+                source: io::ErrorKind::PermissionDenied.into(),
+            };
+            of(&error.into()).unwrap()
+        };
+        assert!(hint_on("create").contains("--runs DIR"));
+        assert!(hint_on("write").contains("a copy of the folder"));
     }
 
     #[test]

@@ -375,7 +375,13 @@ impl<'a> Run<'a> {
         let output = self.output.into_inner();
         let authority = self.job.authority().to_owned();
         match output.unreachable {
-            Some(reason) if !output.connected => Err(Error::NeverConnected { authority, reason }),
+            Some(reason) if !output.connected => {
+                let reason = reason.strip_prefix("cannot connect: ").unwrap_or(&reason);
+                Err(Error::NeverConnected {
+                    authority,
+                    reason: reason.to_owned(),
+                })
+            }
             Some(reason) if gave_up => Err(Error::Lost {
                 authority,
                 requests: output.tally.requests(),

@@ -1,10 +1,13 @@
 //! `altway certs`: a local certificate authority and a certificate that it signed.
 
 use crate::Answer;
+use crate::hint::usage_error;
 use crate::printer::Printer;
+use altway_serve::Error as ServeError;
 use altway_serve::certs::{Leaf, Store, SuppliedChain, trust};
 use anyhow::Result;
 use serde::Serialize;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Make a local certificate authority, and a certificate signed by it.
@@ -63,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         None => Store::open_default()?,
     };
     if arguments.uninstall {
-        trust::uninstall()?;
+        trust::uninstall().map_err(of_trust_store)?;
         printer.say("this system no longer trusts the authority");
         return Ok(Answer::Done);
     }
@@ -80,11 +83,26 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     }
     let leaf = store.leaf(&arguments.names)?;
     if arguments.install {
-        trust::install(&store.authority())?;
+        trust::install(&store.authority()).map_err(of_trust_store)?;
         printer.say("this system now trusts the authority");
     }
     print(&store.authority(), (&leaf, None), arguments, printer)?;
     Ok(Answer::Done)
+}
+
+/// Has the refusal of a change of the system's trust store say whose it is.
+fn of_trust_store(error: ServeError) -> anyhow::Error {
+    match &error {
+        ServeError::CertificateStore { source, .. }
+            if source.kind() == io::ErrorKind::PermissionDenied =>
+        {
+            usage_error(
+                format!("{error}: {source}"),
+                "the system's trust store is root's to change: `altway certs` prints the command",
+            )
+        }
+        _ => error.into(),
+    }
 }
 
 fn print(
@@ -118,4 +136,21 @@ fn print(
         printer.say(trust::instructions(authority, None).trim_end());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trust_store_of_root_is_not_taken_for_the_folder_of_the_authority() {
+        let error = of_trust_store(ServeError::CertificateStore {
+            action: "write",
+            path: "/usr/local/share/ca-certificates/altway-local-ca.crt".into(),
+            source: io::ErrorKind::PermissionDenied.into(),
+        });
+        let hint = crate::hint::of(&error).unwrap();
+        assert!(hint.contains("root's to change"), "{hint}");
+        assert!(error.to_string().ends_with("permission denied"), "{error}");
+    }
 }

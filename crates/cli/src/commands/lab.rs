@@ -309,6 +309,10 @@ fn read_plan(named: &str) -> Result<Plan> {
             let mend = format!("the plans that ship are {shipped}; or name a TOML file");
             usage_error(error.to_string(), mend)
         }
+        plans::Error::Read { ref path, .. } if path.is_dir() => usage_error(
+            format!("{} is a folder, and a plan is a TOML file", path.display()),
+            "`altway lab resume RUN` goes on with a run, and RUN/plan.toml is its plan",
+        ),
         other => other.into(),
     })
 }

@@ -474,11 +474,35 @@ fn a_folder_that_holds_no_run() {
 fn a_server_that_is_not_there() {
     let dir = Dir::new();
     let said = refusal(&mut dir.altway(["load", "https://127.0.0.1:1/", "--insecure"]));
-    assert!(said.contains("cannot connect to 127.0.0.1:1"), "{said}");
-    let said = refusal(&mut dir.altway(["load", "ftp://localhost/"]));
+    let once = said.matches("cannot connect").count() == 1;
     assert!(
-        said.contains("expected http://HOST/ or https://HOST/"),
+        once && said.contains("cannot connect to 127.0.0.1:1: "),
         "{said}"
+    );
+    assert!(
+        said.contains("hint: see whether a server listens"),
+        "{said}"
+    );
+    assert_error(
+        &mut dir.altway(["load", "ftp://localhost/"]),
+        "expected http://HOST/ or https://HOST/",
+        "give the whole URL",
+    );
+    assert_error(
+        &mut dir.altway(["load", "http://localhost/", "--protocol", "h3"]),
+        "over HTTP/3: it needs https",
+        "give an https:// URL",
+    );
+}
+
+#[test]
+fn a_folder_as_a_plan() {
+    let dir = Dir::new();
+    dir.file("runs/a/plan.toml", PLAN);
+    assert_error(
+        &mut dir.altway(["lab", "run", "runs/a"]),
+        "runs/a is a folder, and a plan is a TOML file",
+        "`altway lab resume RUN` goes on with a run",
     );
 }
 

@@ -40,7 +40,7 @@ pub(super) fn open_files() -> Finding {
     Finding::flawed(topic, State::Limited, seen)
         .cost("a server takes no more connections than that")
         .fix(format!(
-            "ulimit -Hn {OPEN_FILES}, or LimitNOFILE= in a systemd unit"
+            "as root: ulimit -Hn {OPEN_FILES}, or LimitNOFILE= in a systemd unit"
         ))
 }
 
