@@ -1,6 +1,7 @@
 //! A configuration on the disk: read with what it includes, its faults as an error of the command.
 
 use crate::hint::{self, usage_error};
+use crate::printer::counted;
 use altway_config::{ConfigFiles, Fault, Faults, Places, Plan, read_with_places};
 use altway_folder::read_file_start;
 use anyhow::Result;
@@ -29,11 +30,11 @@ pub(crate) fn load(file: &Path) -> Result<(Plan, Places)> {
 
 /// The numbers of a plan's sites and routes, in words.
 pub(crate) fn extent(plan: &Plan) -> String {
-    let counted = |count: usize, what: &str| {
-        let plural = if count == 1 { "" } else { "s" };
-        format!("{count} {what}{plural}")
-    };
-    let routes = plan.sites().iter().map(|site| site.routes.len()).sum();
+    let routes = plan
+        .sites()
+        .iter()
+        .map(|site| site.routes.len())
+        .sum::<usize>();
     let sites = counted(plan.sites().len(), "site");
     format!("{sites}, {}", counted(routes, "route"))
 }

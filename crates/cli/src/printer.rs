@@ -3,6 +3,12 @@
 use crate::{hint, stderr};
 use std::io::{self, IsTerminal, Write};
 
+/// Names a number of things: `1 cell`, `3 cells`.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
 /// Writes for the person, or the program, at the other end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Printer {

@@ -27,7 +27,7 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         printer.data(&format!("{} {remnant}", remnant.action()))?;
     }
     if taken.is_empty() {
-        printer.say("nothing was left behind");
+        printer.say("nothing was taken away");
     }
     Ok(Answer::Done)
 }

@@ -2,7 +2,7 @@
 
 use super::{in_words, read_plan};
 use crate::Answer;
-use crate::printer::Printer;
+use crate::printer::{Printer, counted};
 use altway_lab::plans;
 use altway_record::{Cell, LinkWords, Plan, Sampling, Shard, SideBySide};
 use anyhow::Result;
@@ -98,15 +98,18 @@ pub(super) fn sum(plan: &Plan) -> String {
     } else {
         ""
     };
-    let (cells, arms) = (plan.cell_count(), plan.arms().len());
+    let (cells, arms) = (
+        counted(plan.cell_count() as usize, "cell"),
+        plan.arms().len(),
+    );
     match plan.sampling {
         Sampling::Grid => format!(
-            "{cells} cells × {arms} arms{null} × {} pairs = {} transfers",
-            plan.pairs,
+            "{cells} × {arms} arms{null} × {} = {} transfers",
+            counted(plan.pairs as usize, "pair"),
             plan.transfers()
         ),
         Sampling::Adaptive => format!(
-            "{cells} cells × {arms} arms{null}, where the winner is least sure, at most a tenth of {} pairs a cell",
+            "{cells} × {arms} arms{null}, where the winner is least sure, at most a tenth of {} pairs a cell",
             plan.pairs
         ),
     }
@@ -175,7 +178,10 @@ fn human(
     cells: &[Cell],
     (transfers, time): (u64, Duration),
 ) -> Result<String> {
-    let mut text = format!("{}: {}\n\n", plan.name, plan.description);
+    let mut text = match plan.description.as_str() {
+        "" => format!("{}\n\n", plan.name),
+        description => format!("{}: {description}\n\n", plan.name),
+    };
     for (name, values) in axes(plan) {
         text.push_str(&format!("  {name:<23} {values}\n"));
     }

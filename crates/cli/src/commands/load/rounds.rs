@@ -3,7 +3,7 @@
 
 use super::Arguments;
 use super::records::Records;
-use crate::printer::Printer;
+use crate::printer::{Printer, counted};
 use altway_load::{LoadSummary, Options};
 use altway_record::{Protocol, RequestRecord};
 use altway_report::signed;
@@ -157,7 +157,7 @@ fn table(protocols: &[Protocol], turns: &[ProtocolRound]) -> String {
     let mut text = format!(
         "{}, each over new connections; medians in ms\n\n\
          {:10} {:>7} {:>9} {:>11} {:>9} {:>9} {:>9}\n",
-        counted(rounds as usize),
+        counted(rounds as usize, "round"),
         "",
         "failed",
         "connect",
@@ -221,11 +221,6 @@ fn sentence(compared: &ProtocolComparison) -> String {
     format!(
         "{second} beside {first}: {} % time ({interval}{}): {verdict}\n",
         signed(compared.difference_percent),
-        counted(compared.rounds),
+        counted(compared.rounds, "round"),
     )
-}
-
-fn counted(rounds: usize) -> String {
-    let plural = if rounds == 1 { "" } else { "s" };
-    format!("{rounds} round{plural}")
 }

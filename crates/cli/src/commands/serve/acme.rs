@@ -3,7 +3,7 @@
 use super::certificate::secret_text;
 use super::reload::Reloading;
 use crate::hint::usage_error;
-use crate::printer::Printer;
+use crate::printer::{Printer, counted};
 use altway_acme::{
     BoxError, Challenge, Event, ExternalAccount, Folder, Manager, NameFilter, OnDemand,
     OnDemandSettings, OpenedFolder, PreparedSettings, Responder, Settings, Validity,
@@ -270,11 +270,10 @@ impl Acme {
     /// # Errors
     /// There is no thread to be had.
     pub(super) fn start(self, reloading: &Arc<Reloading>, printer: &Printer) -> Result<()> {
-        let count = self.names.len();
-        let plural = if count == 1 { "" } else { "s" };
+        let names = counted(self.names.len(), "name");
         let directory = &self.directory;
         printer.say(&format!(
-            "certificates by ACME for {count} name{plural}, from {directory}"
+            "certificates by ACME for {names}, from {directory}"
         ));
         let (shown, printer) = (Arc::clone(reloading), *printer);
         let observer = Box::new(move |event: &Event| {

@@ -1,5 +1,6 @@
 //! The bias of the server's timing of pages against the browsers' own, by the reports in a log.
 
+use crate::printer::counted;
 use altway_select::SelectionEntry;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -74,10 +75,9 @@ pub(super) fn text(biases: &[Bias]) -> String {
     for it in biases {
         let bias = altway_report::percent(100.0 * it.mean_ln.exp_m1());
         let error = 100.0 * it.error_ln;
-        let (class, protocol, reports) = (&it.class, it.protocol, it.reports);
-        let plural = if reports == 1 { "" } else { "s" };
-        text +=
-            &format!("{class:<22}{protocol}  {bias} \u{b1} {error:.1} ({reports} page{plural})\n");
+        let (class, protocol) = (&it.class, it.protocol);
+        let pages = counted(it.reports as usize, "page");
+        text += &format!("{class:<22}{protocol}  {bias} \u{b1} {error:.1} ({pages})\n");
     }
     text + "All times above are the server's; a bias that differs between protocols is in their comparison.\n"
 }
