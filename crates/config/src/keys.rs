@@ -371,7 +371,7 @@ pub const LIMITS: Section = Section {
             "max-connections",
             Form::Count(1, MOST),
             "10000",
-            "Open connections over TCP, and as many over QUIC; each counts for 56 and 67 KiB. From 90 % on the longest idle are closed to make room.",
+            "Open connections over TCP, and as many over QUIC; each counts for 56 and 75 KiB. From 90 % on the longest idle are closed to make room.",
         ),
         key(
             "max-connections-per-client",
