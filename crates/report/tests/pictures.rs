@@ -214,7 +214,7 @@ fn no_picture_says_by_how_much_where_the_pairs_are_too_few() {
     let few = of_plan(few);
     assert_eq!(
         figure(&few, "gain").unwrap().title,
-        "Too few pairs to say whether HTTP/2 or HTTP/3 is faster"
+        "Difference in time from HTTP/2: no delay is decided"
     );
     for picture in &few.pictures {
         let figure = &picture.figure;

@@ -8,7 +8,7 @@ use crate::analysis::{Analysis, CellResult, Crossing, Series as Line};
 use crate::figure::{
     Align, Axis, Datum, Figure, Form, Mark, MarkColor, Panel, Series, Spread, Table,
 };
-use crate::verdict::{Verdict, has_sign};
+use crate::verdict::has_sign;
 use crate::words;
 use altway_record::Protocol;
 use altway_stats::{CompareOptions, Crossover};
@@ -65,7 +65,7 @@ fn title(analysis: &Analysis<'_>, curves: &Curves<'_, '_>) -> String {
     };
     let all: Vec<(f64, Duration)> = analysis.cells_of(one).filter_map(of_cell).collect();
     if all.is_empty() {
-        return Verdict::new(analysis, one, *other).title();
+        return format!("Difference in time from {baseline}: no delay is decided");
     }
     let least = all.iter().min_by(|a, b| a.0.total_cmp(&b.0));
     let most = all.iter().max_by(|a, b| a.0.total_cmp(&b.0));
