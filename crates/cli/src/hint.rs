@@ -133,6 +133,7 @@ fn of_ours(error: &(dyn Error + 'static)) -> Option<String> {
     }
     match error.downcast_ref::<PlanError>()? {
         PlanError::Impossible { hint, .. } => Some(hint.clone()),
+        PlanError::Delays(_) => Some("as in --delays '10ms,20ms..100ms by 20ms'".into()),
         _ => Some("the plans that ship are examples: see `altway lab plan print quick`".into()),
     }
 }

@@ -95,7 +95,11 @@ fn what_cannot_be_traced_is_said_before_anything_is_measured() {
     assert!(refused(["--traced", "0"]).contains("but not what to keep of them"));
     assert!(refused(["--pcap", "--traced=99"]).contains("there is no cell 99 in this plan"));
     assert!(refused(["--netlog", "--pcap"]).contains("--netlog is Chromium's"));
-    assert!(refused(["--delays", "soon"]).contains("the delays can't be used"));
+    let said = refused(["--delays", "soon"]);
+    assert!(
+        said.contains("the delays can't be used") && said.contains("hint: as in --delays"),
+        "{said}"
+    );
     assert!(!dir.path().join("runs").exists());
 }
 
