@@ -30,17 +30,17 @@ fn a_surface_is_drawn_in_the_terminal_and_as_svg() {
 #[test]
 fn what_congestion_control_changes_is_in_the_json() {
     let dir = Dir::new();
-    let gain = |congestion: &str| {
+    let difference = |congestion: &str| {
         let arguments = ["policy", "show", "--json", "--loss=2%", congestion];
         let json: serde_json::Value =
             serde_json::from_str(&success(&mut dir.altway(arguments))).unwrap();
         let mut cells = json["cells"].as_array().unwrap().iter();
         let cell = cells.find(|cell| cell["rate_bps"] == 50_000_000 && cell["delay_ms"] == 10.0);
-        cell.unwrap()["gain_percent"].as_f64().unwrap()
+        cell.unwrap()["difference_percent"].as_f64().unwrap()
     };
-    assert!(gain("--congestion=cubic") > 3.0);
+    assert!(difference("--congestion=cubic") < -2.5);
     assert!(
-        gain("--congestion=bbr,cubic") < -30.0,
+        difference("--congestion=bbr,cubic") > 40.0,
         "TCP has the better one"
     );
 }

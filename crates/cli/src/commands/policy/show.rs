@@ -16,7 +16,7 @@ use std::str::FromStr;
 
 /// Draw how much faster a surface predicts HTTP/3 or HTTP/2 to be, over rate and delay.
 ///
-/// Each cell says how much more time HTTP/2 takes than HTTP/3, in per cent, and which is faster: 3 for HTTP/3, 2 for
+/// Each cell says how much more time HTTP/3 takes than HTTP/2, in per cent, and which is faster: 3 for HTTP/3, 2 for
 /// HTTP/2, = within ±3 %. A line below the map says if nothing was measured with that congestion control.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\

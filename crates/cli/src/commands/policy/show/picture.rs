@@ -6,7 +6,7 @@ use altway_report::figure::{
     Axis, Figure, LegendEntry, Mark, MarkColor, Panel, Spacing, Table, Tile, Tiles,
 };
 
-/// The gain from which on a cell has its full colour, in per cent.
+/// The difference from which on a cell has its full colour, in per cent.
 const LIMIT: f64 = 20.0;
 
 pub(super) fn figure(map: &Map) -> Figure {
@@ -18,7 +18,7 @@ pub(super) fn figure(map: &Map) -> Figure {
         name: "surface".into(),
         title: "Where HTTP/3 is predicted to be faster".into(),
         caption: map.subject(),
-        legend_text: "In each cell the predicted gain of HTTP/3 in per cent: how much more time HTTP/2 takes."
+        legend_text: "In each cell the predicted difference of HTTP/3 from HTTP/2 in per cent: negative is faster."
             .into(),
         legend: [Protocol::H2, Protocol::H3].map(key).to_vec(),
         panels: vec![Panel {
@@ -47,21 +47,21 @@ fn axis(name: &str, texts: Vec<String>) -> Axis {
 }
 
 fn tiles(map: &Map) -> Tiles {
-    let tile = |(row, column, gain): (usize, usize, f64)| {
-        let text = signed(gain);
+    let tile = |(row, column, difference): (usize, usize, f64)| {
+        let text = signed(difference);
         Tile {
             at: (column as f64, row as f64),
-            value: Some(gain),
+            value: Some(difference),
             sure: true,
-            note: format!("predicted gain of HTTP/3 {text} %"),
+            note: format!("HTTP/3 predicted {text} % time"),
             text,
         }
     };
     Tiles {
-        below: Protocol::H2,
-        above: Protocol::H3,
-        value: "predicted gain of HTTP/3 (%)".into(),
+        below: Protocol::H3,
+        above: Protocol::H2,
+        value: "predicted difference of HTTP/3 (%)".into(),
         limit: LIMIT,
-        tiles: map.gains().map(tile).collect(),
+        tiles: map.differences().map(tile).collect(),
     }
 }
