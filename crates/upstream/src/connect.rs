@@ -127,7 +127,8 @@ impl Connector {
             return Ok(Stream::Plain(socket));
         };
         let connector = TlsConnector::from(tls.config(self.server.protocol));
-        let stream = connector.connect(name.clone(), socket).await?;
+        let stream = connector.connect(name.clone(), socket).await;
+        let stream = stream.map_err(clear_text_told)?;
         let spoken = stream.get_ref().1.alpn_protocol();
         if self.server.protocol == Protocol::Http2 && spoken != Some(b"h2") {
             return Err(io::Error::other("the server does not speak HTTP/2"));
@@ -140,6 +141,19 @@ impl Connector {
         if addresses.first() != Some(&address) {
             self.names.put_first(address);
         }
+    }
+}
+
+/// Names the usual cause where what a server sends is no TLS: its scheme. Passes other failures of handshakes on.
+fn clear_text_told(error: io::Error) -> io::Error {
+    let source = error.get_ref().and_then(|it| it.downcast_ref());
+    match source {
+        Some(rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType)) => {
+            io::Error::other(
+                "the server does not speak TLS; in clear text it is `http://`, or `h2c://`",
+            )
+        }
+        _ => error,
     }
 }
 
@@ -357,6 +371,36 @@ mod tests {
         options.roots = Roots::File(roots.path().into());
         let group = group(options, &[ending, there]);
         assert_eq!(ask(&group).await, 200);
+    }
+
+    #[tokio::test]
+    async fn a_server_in_clear_text_that_is_asked_over_tls_is_told_as_one() {
+        for protocol in [Protocol::Http1, Protocol::Http2] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            tokio::spawn(async move {
+                while let Ok((mut stream, _)) = listener.accept().await {
+                    let mut hello = [0; 64];
+                    stream.read_exact(&mut hello).await.unwrap();
+                    let answer = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n";
+                    stream.write_all(answer).await.unwrap();
+                    // Its end would reset what the client has yet to read, as it has not read all itself.
+                    let mut rest = Vec::new();
+                    let _ = stream.read_to_end(&mut rest).await;
+                }
+            });
+            let mut server = half_there(protocol, address.port()).servers.remove(0);
+            server.tls = Some(ServerName::try_from("localhost").unwrap());
+            let connector = Connector {
+                server,
+                names: Names::default(),
+                tls: Some(Tls::new(&Roots::System, None).unwrap()),
+                timeout: Duration::from_secs(60),
+            };
+            connector.names.keep(&[address]);
+            let failed = connector.stream(None).await.unwrap_err();
+            assert!(failed.to_string().contains("http://"), "{failed}");
+        }
     }
 
     /// A server at `socket` that has HTTP/3 connections begin, and a client's TLS that believes its certificate.
