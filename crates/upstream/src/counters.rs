@@ -88,7 +88,7 @@ impl Counters {
             Failure::Connection if !is_reused => 1,
             Failure::Connection => 2,
             Failure::TimedOut => 3,
-            Failure::Malformed => 4,
+            Failure::Malformed | Failure::OtherVersion => 4,
             Failure::Unprocessed => 5,
         };
         add(&self.failures[place], 1);

@@ -1,5 +1,6 @@
 //! Errors: a group that can't be made, and a request that has no response.
 
+use crate::retry::Failure;
 use http::StatusCode;
 use std::fmt;
 use std::path::PathBuf;
@@ -76,6 +77,8 @@ pub enum Reason {
     TimedOut,
     /// A server sent what is no response.
     Malformed,
+    /// A server speaks HTTP/2 where HTTP/1.1 is configured, or the other way round.
+    OtherVersion,
     /// A server of HTTP/2 or HTTP/3 takes no WebSockets.
     NoTunnel,
     /// A server of HTTP/1.1 has answered another WebSocket handshake than it was sent (RFC 6455 section 4.1).
@@ -88,18 +91,30 @@ pub enum Reason {
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::NoServer,
         Self::Busy,
         Self::Connect,
         Self::Closed,
         Self::TimedOut,
         Self::Malformed,
+        Self::OtherVersion,
         Self::NoTunnel,
         Self::Handshake,
         Self::Client,
         Self::TooLong,
     ];
+
+    /// The reason of a request whose last attempt failed so.
+    pub(crate) fn of(failure: Failure) -> Self {
+        match failure {
+            Failure::Connect => Self::Connect,
+            Failure::Connection | Failure::Unprocessed => Self::Closed,
+            Failure::TimedOut => Self::TimedOut,
+            Failure::Malformed => Self::Malformed,
+            Failure::OtherVersion => Self::OtherVersion,
+        }
+    }
 }
 
 impl fmt::Display for Reason {
@@ -111,6 +126,9 @@ impl fmt::Display for Reason {
             Self::Closed => "the upstream closed the connection before its response",
             Self::TimedOut => "the upstream did not respond in time",
             Self::Malformed => "the upstream's response is malformed",
+            Self::OtherVersion => {
+                "the upstream speaks another version of HTTP: `http://` is HTTP/1.1, `h2c://` HTTP/2 in clear text"
+            }
             Self::NoTunnel => "the upstream takes no WebSockets over its protocol",
             Self::Handshake => {
                 "the upstream's Sec-WebSocket-Accept is not that of the handshake (RFC 6455 section 4.1)"

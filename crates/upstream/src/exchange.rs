@@ -218,7 +218,7 @@ impl Exchange {
             let member = &self.group.members[member];
             // Of a connection it has said more.
             if failed.failure != Failure::Connect {
-                member.note_failure(reason(failed.failure).to_string());
+                member.note_failure(Reason::of(failed.failure).to_string());
             }
             member.note(crate::health::Health::failed);
         }
@@ -227,7 +227,7 @@ impl Exchange {
             counters.retried();
         }
         match verdict {
-            Verdict::Answer(status) => return Err(refusal(status, reason(failed.failure))),
+            Verdict::Answer(status) => return Err(refusal(status, Reason::of(failed.failure))),
             Verdict::SameServer => attempts.next = Some((member, true)),
             Verdict::Elsewhere => {
                 attempts.left -= 1;
@@ -587,14 +587,5 @@ fn refusal(status: StatusCode, reason: Reason) -> Refusal {
         status,
         reason,
         retry_after: None,
-    }
-}
-
-fn reason(failure: Failure) -> Reason {
-    match failure {
-        Failure::Connect => Reason::Connect,
-        Failure::Connection | Failure::Unprocessed => Reason::Closed,
-        Failure::TimedOut => Reason::TimedOut,
-        Failure::Malformed => Reason::Malformed,
     }
 }

@@ -114,6 +114,9 @@ pub(crate) enum Fault {
     /// The bytes received are no response.
     #[error(transparent)]
     Head(#[from] BadHead),
+    /// The bytes received are of HTTP/2.
+    #[error("the server speaks HTTP/2")]
+    Http2,
     /// The server sends interim responses without end.
     #[error(transparent)]
     Interim(#[from] TooManyInterimResponses),
@@ -140,6 +143,7 @@ impl Fault {
         match self {
             Self::Connection(_) | Self::Content(_) => Failure::Connection,
             Self::Head(_) | Self::Interim(_) => Failure::Malformed,
+            Self::Http2 => Failure::OtherVersion,
         }
     }
 }
@@ -393,7 +397,12 @@ impl Exchange {
         interim: &mut impl FnMut(StatusCode, HeaderMap),
     ) -> Result<Option<(ResponseHead, Bytes)>, Fault> {
         while !input.is_empty() {
-            let Some((head, len)) = ResponseHead::parse(&input)? else {
+            let parsed =
+                ResponseHead::parse(&input).map_err(|error| match head::is_http2(&input) {
+                    true => Fault::Http2,
+                    false => error.into(),
+                });
+            let Some((head, len)) = parsed? else {
                 let copied = |input: Bytes| BytesMut::from(&input[..]);
                 self.partial = input.try_into_mut().unwrap_or_else(copied);
                 break;

@@ -92,6 +92,13 @@ impl Fault {
             // This end has reset the stream for what has come on it.
             return Failure::Malformed;
         }
+        // "HTTP/1.1", read as a frame, has a length that no frame may have.
+        if error.is_go_away()
+            && error.is_library()
+            && error.reason() == Some(Reason::FRAME_SIZE_ERROR)
+        {
+            return Failure::OtherVersion;
+        }
         let is_refused = error.reason() == Some(Reason::REFUSED_STREAM);
         // Of a server that goes, only streams that it has not begun fail so (RFC 9113 section 6.8).
         let has_gone =

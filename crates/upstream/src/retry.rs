@@ -20,6 +20,8 @@ pub enum Failure {
     TimedOut,
     /// The bytes that were received are no response.
     Malformed,
+    /// The server speaks another version of HTTP than it was asked in, so that it has not understood the request.
+    OtherVersion,
 }
 
 /// The part of a request that a server can have seen.
@@ -102,7 +104,7 @@ pub fn tells_of_server(failed: Failed<'_>) -> bool {
     match failed.failure {
         Failure::Connection => !failed.is_reused,
         Failure::Malformed => failed.sent == Sent::Some,
-        Failure::Connect | Failure::Unprocessed | Failure::TimedOut => true,
+        Failure::Connect | Failure::Unprocessed | Failure::TimedOut | Failure::OtherVersion => true,
     }
 }
 
@@ -168,6 +170,9 @@ mod tests {
         late        reused  nothing  none   GET     none       1  504
         malformed   new     some     begun  GET     none       1  502
         malformed   new     some     none   GET     none       1  502
+        version     new     some     begun  GET     none       1  502
+        version     new     some     none   GET     none       1  elsewhere
+        version     new     some     none   POST    none       1  502
     ";
 
     #[test]
@@ -196,6 +201,7 @@ mod tests {
                     "unprocessed" => Failure::Unprocessed,
                     "late" => Failure::TimedOut,
                     "malformed" => Failure::Malformed,
+                    "version" => Failure::OtherVersion,
                     other => panic!("{other}"),
                 },
                 is_reused: connection == "reused",
@@ -225,7 +231,7 @@ mod tests {
             assert_eq!(decide(failed), expected, "{line}");
             cases += 1;
         }
-        assert_eq!(cases, 38);
+        assert_eq!(cases, 41);
     }
 
     #[test]

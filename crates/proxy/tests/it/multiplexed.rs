@@ -145,3 +145,31 @@ async fn a_connection_that_is_left_no_streams_is_used_no_more() {
         assert_eq!(answer.status(), 200);
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_of_another_version_of_http_than_is_configured_is_told_as_one() {
+    let http1 = origin(|mut connection: Connection| {
+        // The beginning of HTTP/2 is the head of a request that nobody has.
+        connection.head();
+        let answer = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n";
+        connection.write(answer);
+        // Its end would reset what the proxy has yet to read, as more was sent than a head.
+        while connection.try_read::<1>().is_some() {}
+    });
+    let http2 = server(Arc::new(Semaphore::new(0))).await;
+    for (address, protocol) in [(http1, Protocol::Http2), (http2, Protocol::Http1)] {
+        let statistics = Arc::<altway_proxy::Statistics>::default();
+        let settings = Settings {
+            statistics: Arc::clone(&statistics),
+            ..Default::default()
+        };
+        let options = altway_upstream::Options::new(vec![tcp(address, protocol)]);
+        let running = proxy_with(options, settings);
+        let mut client = Client::new(running.address, Version::HTTP_2).await;
+        let response = client.ask(Request::get("/"), "").await;
+        assert_eq!(response.status(), 502, "{protocol:?}");
+        let refusals = statistics.summary().refusals;
+        let told = [(altway_upstream::Reason::OtherVersion, 1)];
+        assert_eq!(refusals, told, "{protocol:?}");
+    }
+}

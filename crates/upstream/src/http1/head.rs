@@ -364,6 +364,11 @@ impl ResponseHead {
     }
 }
 
+/// Returns whether a connection begins with a SETTINGS frame of HTTP/2 (RFC 9113 section 3.4), before which its server sends nothing.
+pub(crate) fn is_http2(input: &[u8]) -> bool {
+    matches!(input, [0, _, _, 4, 0, 0, 0, 0, 0, ..])
+}
+
 /// Fields that a response may be given beyond those that it has.
 const MADE: usize = 1;
 
