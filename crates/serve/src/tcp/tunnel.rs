@@ -18,7 +18,7 @@ use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::timeout;
@@ -40,11 +40,14 @@ pub(super) const KEEPALIVE: Keepalive = Keepalive {
     probes: 3,
 };
 
-/// Waits until a client that has a tunnel is found to have vanished while something is under way to it; while nothing is,
-/// `stream` fails.
+/// Waits until a client that has a tunnel is found to have reset its connection, or to have vanished. Reading would tell of
+/// it, but nothing is read once the client has closed its half, nor while the service reads too little.
 pub(super) async fn vanished(stream: &TcpStream) {
     let mut watch = KeepaliveWatch::new(KEEPALIVE, stream);
-    poll_fn(|cx| watch.poll(stream, cx)).await;
+    tokio::select! {
+        () = poll_fn(|cx| watch.poll(stream, cx)) => {}
+        _ = stream.ready(Interest::ERROR) => {}
+    }
 }
 
 /// The client's bytes, for a request that may open a tunnel.

@@ -185,6 +185,45 @@ async fn a_handler_whose_client_of_http1_resets_its_connection_is_dropped_at_onc
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_learns_of_a_reset_of_http1_also_while_nothing_is_read_of_the_client() {
+    const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
+    const GONE: usize = usize::MAX;
+    let (report, mut reports) = mpsc::unbounded_channel();
+    let handler = async move |axum::Extension(upgrade): axum::Extension<Upgrade>| {
+        let (response, on_upgrade) = upgrade.accept::<axum::body::Body>().unwrap();
+        let report = report.clone();
+        tokio::spawn(async move {
+            let mut tunnel = on_upgrade.await.unwrap();
+            let first = tunnel.read(&mut [0]).await.unwrap();
+            report.send(first).unwrap();
+            tunnel.gone().await;
+            report.send(GONE).unwrap();
+        });
+        response
+    };
+    let app = Router::new().route("/", any(handler));
+    let server = Running::clear(|options| {
+        options.site = Site::service(app);
+        options.limits.idle_timeout = NEVER;
+    });
+    // The client has closed its half, or sends more than waits for a service.
+    for content in [&[][..], &[7; 96 << 10]] {
+        let mut client = server.connect().await;
+        client.write_all(HANDSHAKE).await.unwrap();
+        assert!(head(&mut client).await.starts_with("http/1.1 101 "));
+        match content {
+            [] => client.shutdown().await.unwrap(),
+            bytes => client.write_all(bytes).await.unwrap(),
+        }
+        let first = soon(reports.recv()).await.unwrap();
+        assert_eq!(first, content.len().min(1));
+        client.set_zero_linger().unwrap();
+        drop(client);
+        assert_eq!(soon(reports.recv()).await.unwrap(), GONE);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn frames_that_come_with_the_request_are_not_lost() {
     let server = Running::clear(|options| options.site = Site::service(example::app()));
     let mut client = server.connect().await;
