@@ -1,6 +1,7 @@
 //! Bounds of what the process may hold after the clients, by what it held before they came.
 
-use std::fs::read_dir;
+use std::fs::{read_dir, read_link};
+use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,7 @@ const PAUSE: Duration = Duration::from_micros(200);
 
 pub(super) struct Oracle {
     allocated: usize,
-    descriptors: usize,
+    descriptors: Descriptors,
 }
 
 impl Oracle {
@@ -32,7 +33,7 @@ impl Oracle {
         assert_ne!(allocated, 0, "the program counts what it allocates");
         Self {
             allocated,
-            descriptors: descriptors(),
+            descriptors: Descriptors::count(),
         }
     }
 
@@ -49,9 +50,9 @@ impl Oracle {
         while !self.is_back() {
             assert!(
                 begun.elapsed() < RESPONSE_TIMEOUT,
-                "{} bytes and {} descriptors stay, before there were {} and {}",
+                "{} bytes and {:?} stay, before there were {} and {:?}",
                 allocated(),
-                descriptors(),
+                Descriptors::count(),
                 self.allocated,
                 self.descriptors
             );
@@ -60,10 +61,28 @@ impl Oracle {
     }
 
     fn is_back(&self) -> bool {
-        allocated() <= self.allocated + KEPT && descriptors() <= self.descriptors + FILES
+        let (before, now) = (self.descriptors, Descriptors::count());
+        let are_back = now.sockets <= before.sockets && now.others <= before.others + FILES;
+        are_back && allocated() <= self.allocated + KEPT
     }
 }
 
-fn descriptors() -> usize {
-    read_dir("/proc/self/fd").expect("Linux").count()
+/// Open descriptors of the process. Sockets apart: of those not one may stay, and files may.
+#[derive(Clone, Copy, Debug)]
+struct Descriptors {
+    sockets: usize,
+    others: usize,
+}
+
+impl Descriptors {
+    fn count() -> Self {
+        let open = read_dir("/proc/self/fd").expect("Linux").flatten();
+        let is_socket = |link: &PathBuf| link.to_string_lossy().starts_with("socket:");
+        let links = open.filter_map(|entry| read_link(entry.path()).ok());
+        let (sockets, others): (Vec<_>, Vec<_>) = links.partition(is_socket);
+        Self {
+            sockets: sockets.len(),
+            others: others.len(),
+        }
+    }
 }
