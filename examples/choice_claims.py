@@ -27,6 +27,7 @@ TABLES = {
         "2026-11-27-2core-vm-selection-fast-clean",
     ],
     "Six links with loss at 200 Mbit/s": ["2026-11-26-2core-vm-selection-200"],
+    "Chromium without loss at 200 Mbit/s": ["2026-11-27-2core-vm-selection-200-chromium"],
     "Four links with loss at 50 Mbit/s": ["2026-11-27-2core-vm-selection-50-lossy"],
 }
 BROWSER = ("A browser on fast clean links", "2026-11-25-2core-vm-gigabit")
