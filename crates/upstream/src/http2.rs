@@ -83,8 +83,8 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    /// Tells what it says of the server.
-    pub(crate) fn failure(&self) -> Failure {
+    /// Tells what it says of the server. `may_be_http1`: nothing has shown yet that the server speaks HTTP/2.
+    pub(crate) fn failure(&self, may_be_http1: bool) -> Failure {
         let Self::Http2(error) = self else {
             return Failure::Malformed;
         };
@@ -93,7 +93,8 @@ impl Fault {
             return Failure::Malformed;
         }
         // "HTTP/1.1", read as a frame, has a length that no frame may have.
-        if error.is_go_away()
+        if may_be_http1
+            && error.is_go_away()
             && error.is_library()
             && error.reason() == Some(Reason::FRAME_SIZE_ERROR)
         {

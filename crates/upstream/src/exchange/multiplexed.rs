@@ -25,6 +25,8 @@ impl Exchange {
             address,
             ..Attempted::not_connected()
         };
+        // Over TLS it has been agreed on (ALPN), and whoever has responded has spoken it.
+        let may_be_http1 = !is_reused && scheme == uri::Scheme::HTTP;
         let Some(head) = self.head_http2(scheme) else {
             return Err(failed(Failure::Malformed, Sent::Nothing));
         };
@@ -37,7 +39,7 @@ impl Exchange {
             }),
             Ok(Err((fault, sent))) => {
                 tracing::debug!("a request over HTTP/2 to an upstream failed: {fault}");
-                Err(failed(fault.failure(), sent))
+                Err(failed(fault.failure(may_be_http1), sent))
             }
             Ok(Ok(response)) => {
                 let (mut head, content) = response.into_parts();

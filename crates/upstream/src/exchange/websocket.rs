@@ -73,7 +73,8 @@ impl Exchange {
             }),
             Ok(Err(fault)) => {
                 tracing::debug!("a WebSocket over HTTP/2 to an upstream failed: {fault}");
-                Err(failed(fault.failure(), Sent::Some))
+                // Its settings have come, by which it takes tunnels.
+                Err(failed(fault.failure(false), Sent::Some))
             }
             Ok(Ok((response, stream))) if response.status().is_success() => {
                 let response = passed_on(response.into_parts().0, ResponseBody::empty());
