@@ -5,7 +5,7 @@
 
 Shares no code with altway and needs nothing but Python 3.9. A session takes from the start of its first request to the end
 of its last; figures are geometric means over sessions from the client's second on, against the better of `h2` and `h3` on
-that link, and of Chromium medians of the ratios to `h2` in the same session from the third on. Exits with 1 where a table
+that link. On fast clean links they are medians of the ratios to `h2` in the same session, from the third on. Exits with 1 where a table
 says something else. Intervals are not recomputed.
 """
 

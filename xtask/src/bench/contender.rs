@@ -281,7 +281,7 @@ fn altway(command: &mut Command, setting: &Setting) {
         _ => &[],
     };
     for limit in limits {
-        command.args([limit, &config::MAX_CONNECTIONS.to_string()[..]]);
+        command.arg(limit).arg(config::MAX_CONNECTIONS.to_string());
     }
     match setting.transport {
         Transport::H2c => command.arg("--h2c"),

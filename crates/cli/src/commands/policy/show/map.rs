@@ -61,7 +61,7 @@ struct JsonCell {
     delay_ms: f64,
     h2_s: f64,
     h3_s: f64,
-    /// How much more time HTTP/3 takes than HTTP/2.
+    /// Time that HTTP/3 takes beyond HTTP/2's, in per cent of that.
     difference_percent: f64,
 }
 
