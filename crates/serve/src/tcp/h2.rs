@@ -173,10 +173,11 @@ impl Driver {
         let now = Instant::now();
         let admitted = Rc::clone(&parts.connection.admitted);
         let share = admitted.held();
+        let transport = Transport::new(parts.stream, parts.tls, &parts.probe);
         let responses = Responses::new(&parts.buffers.borrow(), parts.connection, parts.probe);
         Self {
             buffers: parts.buffers,
-            transport: Transport::new(parts.stream, parts.tls, now),
+            transport,
             engine: Connection::server(parts.config, now),
             responses,
             unsent_budget: UnsentBudget::default(),

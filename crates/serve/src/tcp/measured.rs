@@ -73,6 +73,14 @@ impl TcpPathSampler {
         })
     }
 
+    /// Returns the shortest round trip that the kernel has seen to the client; `None` if it is not known.
+    pub(super) fn min_rtt(&self) -> Option<Duration> {
+        if self.relayed {
+            return None;
+        }
+        tcp_info(&*self.stream)?.min_rtt
+    }
+
     /// Finds out when the client has everything that it was sent, now and then; whether it does. To be called
     /// within the worker's runtime. `written`: all of it is with the kernel.
     pub(super) fn watch(self: &Rc<Self>, written: bool) -> bool {

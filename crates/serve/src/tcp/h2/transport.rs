@@ -4,6 +4,7 @@
 //! was given has filled it. Saying so to the event loop (by [`io::ErrorKind::WouldBlock`]) saves the
 //! system call that would find it out.
 
+use crate::tcp::measured::TcpPathSampler;
 use crate::tcp::{drain, kernel};
 use altway_http2::Output;
 use altway_socket::{Keepalive, KeepaliveWatch};
@@ -27,6 +28,10 @@ const SLOW_START_BYTES: usize = 16 << 10;
 /// a silence (RFC 5681 section 4.1), on most paths sooner.
 const IDLE_RESTART: Duration = Duration::from_secs(1);
 
+/// The shortest round trip of a path whose connections begin with short records. Below it, the round trip that they save is
+/// less than what a dozen records more cost both ends.
+const SHORT_RECORDS_RTT: Duration = Duration::from_millis(1);
+
 /// The plain text of a short record, in bytes: with what TLS adds it fits a segment of any usual path.
 const SHORT_RECORD: usize = 1_300;
 
@@ -43,10 +48,11 @@ struct Tls {
     session: ServerConnection,
     /// Bytes of records that are not sent, but for what encryption adds.
     unsent: usize,
-    /// Bytes that remain of the [`SLOW_START_BYTES`].
+    /// Bytes that are still sent in short records: what remains of the [`SLOW_START_BYTES`].
     beginning: usize,
-    /// Time at which something was last sent.
-    last_sent: Instant,
+    /// Time at which something was last sent; `None`: nothing was yet.
+    last_sent: Option<Instant>,
+    path: Rc<TcpPathSampler>,
 }
 
 /// The result of a receive.
@@ -61,15 +67,20 @@ pub(super) struct ReceiveOutcome {
 }
 
 impl Transport {
-    pub(super) fn new(stream: Rc<TcpStream>, tls: Option<ServerConnection>, now: Instant) -> Self {
+    pub(super) fn new(
+        stream: Rc<TcpStream>,
+        tls: Option<ServerConnection>,
+        path: &Rc<TcpPathSampler>,
+    ) -> Self {
         let tls = tls.map(|mut session| {
             // What is written is bounded by the driver.
             session.set_buffer_limit(None);
             Box::new(Tls {
                 session,
                 unsent: 0,
-                beginning: SLOW_START_BYTES,
-                last_sent: now,
+                beginning: 0,
+                last_sent: None,
+                path: Rc::clone(path),
             })
         });
         Self { stream, tls }
@@ -121,7 +132,7 @@ impl Transport {
     pub(super) fn send(&mut self, output: &mut Output, now: Instant) -> io::Result<bool> {
         match &mut self.tls {
             Some(tls) => {
-                tls.restart_after_idle(output, now);
+                tls.begin_if_due(output, now);
                 send_tls(&self.stream, tls, output)
             }
             None => send_clear(&self.stream, output),
@@ -163,14 +174,20 @@ impl Transport {
 }
 
 impl Tls {
-    fn restart_after_idle(&mut self, output: &Output, now: Instant) {
+    /// Begins, or begins again after a silence, with short records where the path's round trip is worth them.
+    fn begin_if_due(&mut self, output: &Output, now: Instant) {
         if output.is_empty() {
             return;
         }
-        if now.saturating_duration_since(self.last_sent) >= IDLE_RESTART {
-            self.beginning = SLOW_START_BYTES;
+        let is_beginning = self
+            .last_sent
+            .is_none_or(|last| now.saturating_duration_since(last) >= IDLE_RESTART);
+        self.last_sent = Some(now);
+        if is_beginning {
+            let min_rtt = self.path.min_rtt();
+            let is_near = min_rtt.is_some_and(|rtt| rtt < SHORT_RECORDS_RTT);
+            self.beginning = if is_near { 0 } else { SLOW_START_BYTES };
         }
-        self.last_sent = now;
     }
 }
 
@@ -445,8 +462,9 @@ mod tests {
         records
     }
 
-    #[tokio::test]
-    async fn records_are_short_at_the_beginning_and_again_after_a_rest() {
+    /// Returns the lengths of the records in which 40 KB leave at the beginning of a connection over loopback, soon after,
+    /// and after a rest. `relayed`: by a proxy, behind which the client's path is not known.
+    async fn records_of_three_responses(relayed: bool) -> [Vec<usize>; 3] {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         client.set_nonblocking(true).unwrap();
@@ -455,7 +473,8 @@ mod tests {
         let stream = Rc::new(TcpStream::from_std(stream).unwrap());
         stream.writable().await.unwrap();
         let now = Instant::now();
-        let mut transport = Transport::new(stream, Some(established()), now);
+        let path = TcpPathSampler::new(Ipv4Addr::LOCALHOST.into(), Rc::clone(&stream), relayed);
+        let mut transport = Transport::new(stream, Some(established()), &Rc::new(path));
         let mut say = |bytes, now| {
             assert!(
                 transport.send(&mut last_sent(bytes), now).unwrap(),
@@ -463,8 +482,17 @@ mod tests {
             );
             records(&mut client)
         };
-        let is_short = |length: &usize| *length < 1_400;
-        let first = say(40_000, now);
+        let times = [now, now + IDLE_RESTART / 2, now + IDLE_RESTART * 2];
+        times.map(|time| say(40_000, time))
+    }
+
+    fn is_short(length: &usize) -> bool {
+        *length < 1_400
+    }
+
+    #[tokio::test]
+    async fn records_are_short_at_the_beginning_and_again_after_a_rest() {
+        let [first, soon, rested] = records_of_three_responses(true).await;
         let beginning = first.iter().take_while(|length| is_short(length)).count();
         assert_eq!(
             beginning,
@@ -472,9 +500,14 @@ mod tests {
             "{first:?}"
         );
         assert!(first.len() < beginning + 4, "{first:?}");
-        let soon = say(40_000, now + IDLE_RESTART / 2);
         assert!(!is_short(&soon[0]), "{soon:?}");
-        let rested = say(40_000, now + IDLE_RESTART * 2);
         assert!(rested[..beginning].iter().all(is_short), "{rested:?}");
+    }
+
+    #[tokio::test]
+    async fn records_are_long_from_the_beginning_where_the_round_trip_is_short() {
+        for records in records_of_three_responses(false).await {
+            assert!(!is_short(&records[0]), "{records:?}");
+        }
     }
 }
