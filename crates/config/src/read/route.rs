@@ -186,7 +186,7 @@ impl Walk {
         }
         let to = self.parsed(&table, "to");
         let status = self
-            .count(&table, "status", 100, 999)
+            .count(&table, "status", 301, 308)
             .unwrap_or(Redirect::DEFAULT_STATUS);
         Some(Redirect { to: to?, status })
     }
@@ -194,7 +194,7 @@ impl Walk {
     fn respond(&mut self, of: &Table<'_, '_>) -> Option<Respond> {
         let table = self.table(of, "respond", &keys::RESPOND)?;
         Some(Respond {
-            status: self.count(&table, "status", 100, 999).unwrap_or(200),
+            status: self.count(&table, "status", 200, 599).unwrap_or(200),
             body: self.text(&table, "body").unwrap_or_default().to_owned(),
             headers: self.headers(&table),
         })
