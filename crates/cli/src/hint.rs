@@ -242,6 +242,7 @@ fn of_lab(error: &LabError) -> Option<String> {
                 _ => "run it as the user who measured, or with a copy of the folder",
             }
         }
+        LabError::Alone { .. } => "name the samples.csv of one run, or its whole folder",
         LabError::NoRun(_) => "run folders are named runs/TIMESTAMP-PLAN",
         LabError::InUse(_) => "wait for the other altway to end, or stop it with Ctrl-C",
         LabError::OtherBuild { .. } => {

@@ -194,6 +194,9 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         }
         LabCommand::Report(arguments) => {
             let (folder, manifest, samples) = altway_lab::read_run_or_samples(&arguments.run)?;
+            if samples.is_empty() {
+                return Err(no_rows(&folder));
+            }
             print_changes(&folder, printer)?;
             if arguments.parquet {
                 write_parquet(&folder, &samples)?;
@@ -506,6 +509,15 @@ fn print_changes(folder: &Path, printer: &Printer) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// The refusal to write a report of nothing, perhaps over one of what was measured.
+fn no_rows(folder: &Path) -> anyhow::Error {
+    let folder = folder.display();
+    usage_error(
+        format!("samples.csv in {folder} has no rows"),
+        format!("take the file from a copy, or measure: `altway lab resume {folder}`"),
+    )
 }
 
 fn write_parquet(path: &Path, samples: &[Sample]) -> Result<()> {

@@ -59,6 +59,27 @@ fn rows_alone_make_a_report_and_no_manifest() {
     dir.file("empty/samples.csv", altway_record::CSV_HEADER);
     let said = refusal(&mut dir.altway(["lab", "report", "empty"]));
     assert!(said.contains("it has no rows"), "{said}");
+    assert!(
+        said.contains("hint: name the samples.csv of one run"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_run_whose_rows_are_gone_keeps_its_report() {
+    let dir = Dir::new();
+    dir.file("run/manifest.json", MANIFEST);
+    dir.file("run/samples.csv", SAMPLES);
+    success(&mut dir.altway(["lab", "report", "run"]));
+    let page = dir.path().join("run/report.html");
+    let before = fs::read(&page).unwrap();
+    for rows in ["", altway_record::CSV_HEADER] {
+        dir.file("run/samples.csv", rows);
+        let said = refusal(&mut dir.altway(["lab", "report", "run"]));
+        assert!(said.contains("samples.csv in run has no rows"), "{said}");
+        assert!(said.contains("hint: "), "{said}");
+        assert_eq!(fs::read(&page).unwrap(), before);
+    }
 }
 
 #[test]

@@ -69,6 +69,22 @@ fn two_runs_are_compared_in_words_and_as_json() {
 }
 
 #[test]
+fn a_run_is_not_compared_with_itself() {
+    let dir = Dir::new();
+    two_runs(&dir);
+    success(&mut dir.altway(["lab", "report", "a"]));
+    for two in [
+        ["a", "a"],
+        ["a", "./b/../a/"],
+        ["a/summary.csv", "a/summary.csv"],
+    ] {
+        let said = refusal(&mut dir.altway(["lab", "compare", two[0], two[1]]));
+        assert!(said.contains("A and B are the same: "), "{said}");
+        assert!(said.contains("hint: name a second run"), "{said}");
+    }
+}
+
+#[test]
 fn parts_of_one_run_are_compared_by_an_axis() {
     let dir = Dir::new();
     let (manifest, samples) = run();

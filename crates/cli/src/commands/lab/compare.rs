@@ -39,6 +39,9 @@ pub(crate) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
+    if let Some(b) = &arguments.b {
+        check_two(&arguments.a, b)?;
+    }
     match (&arguments.b, arguments.by) {
         (Some(b), _) if b.is_file() && arguments.a.is_file() => {
             figures(&arguments.a, b, arguments.json, printer)
@@ -58,6 +61,18 @@ pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
             "there is one run only to compare",
             "name a second run, or compare the parts of the first with `--by topology`",
         )),
+    }
+}
+
+/// Refuses one run under two names: no figure of it differs from itself. What can't be read is reported by whoever reads it.
+fn check_two(a: &Path, b: &Path) -> Result<()> {
+    let (a, b) = (std::fs::canonicalize(a), std::fs::canonicalize(b));
+    match (a, b) {
+        (Ok(a), Ok(b)) if a == b => Err(usage_error(
+            format!("A and B are the same: {}", a.display()),
+            "name a second run, or compare the parts of one with `--by topology`",
+        )),
+        _ => Ok(()),
     }
 }
 
