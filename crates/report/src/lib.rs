@@ -51,7 +51,7 @@ pub use compare::{
 pub use error::Error;
 pub use figure::Figure;
 pub use null_arm::{NullCheck, null_check};
-pub use words::{percent, signed, signed_to};
+pub use words::{percent, signed, signed_to, with_minus};
 
 /// Records of a run.
 #[derive(Debug, Clone, Copy)]

@@ -186,6 +186,12 @@ pub fn signed_to(value: f64, decimals: usize) -> String {
     }
 }
 
+/// Puts the minus sign of typography in place of each hyphen of a number that is written in digits.
+#[must_use]
+pub fn with_minus(number: &str) -> String {
+    number.replace('-', "−")
+}
+
 /// A probability: `37 %`, `0.4 %`, `less than 0.1 %`.
 pub(crate) fn chance(chance: f64) -> String {
     match 100.0 * chance {

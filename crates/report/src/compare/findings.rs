@@ -223,7 +223,7 @@ pub(super) fn interval(estimate: &Estimate, unit: &str) -> String {
 }
 
 fn whole_percent(share: f64) -> String {
-    format!("{share:.0} %").replace('-', "−")
+    words::with_minus(&format!("{share:.0} %"))
 }
 
 #[cfg(test)]

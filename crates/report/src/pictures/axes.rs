@@ -1,6 +1,7 @@
 //! Axes: their range, and ticks at places worth naming.
 
 use crate::figure::{Axis, Spacing};
+use crate::words;
 use std::ops::Range;
 
 /// An axis over `range` with ticks at round numbers.
@@ -102,9 +103,8 @@ fn round_ticks(range: &Range<f64>) -> Vec<(f64, String)> {
     let first = (range.start / step).ceil() as i64;
     let last = (range.end / step).floor() as i64;
     let text = |value: f64| {
-        format!("{value:.decimals$}")
-            .replace("-0.0", "0.0")
-            .replace('-', "−")
+        let digits = format!("{value:.decimals$}").replace("-0.0", "0.0");
+        words::with_minus(&digits)
     };
     (first..=last)
         .map(|i| (i as f64 * step, text(i as f64 * step)))

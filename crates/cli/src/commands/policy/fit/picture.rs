@@ -4,6 +4,7 @@ use super::cells::Cells;
 use altway_report::figure::{
     Axis, Datum, Figure, Form, LegendEntry, Mark, MarkColor, Panel, Series, Spacing, Spread, Table,
 };
+use altway_report::with_minus;
 use altway_select::fit::{Fit, Residual};
 
 const COLORS: [MarkColor; 2] = [
@@ -99,7 +100,7 @@ fn axis(name: &str, values: impl Iterator<Item = f64>) -> Axis {
         .unwrap_or(power);
     let first = (low / step).ceil() as i32;
     let last = (high / step).floor() as i32;
-    let text = |value: f64| format!("{}", (value * 1e3).round() / 1e3).replace('-', "−");
+    let text = |value: f64| with_minus(&((value * 1e3).round() / 1e3).to_string());
     let ticks = (first..=last).map(|index| f64::from(index) * step);
     Axis {
         name: name.into(),
