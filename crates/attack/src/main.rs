@@ -2,12 +2,17 @@
 
 #![allow(clippy::print_stdout, reason = "the table is what the program is for")]
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use altway_attack::{ALL, Attack, Scale, find, raise_descriptors, run};
 use anyhow::{Result, bail};
 use clap::Parser;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
+use tempfile::TempDir;
 
 /// Attacks a server that it starts itself, on loopback.
 #[derive(Parser)]
@@ -36,6 +41,7 @@ fn main() -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     raise_descriptors();
+    let _scratch = scratch()?;
     let server = arguments.server.expect("required without --list");
     let server = server.canonicalize()?;
     let scale = if arguments.quick {
@@ -56,6 +62,22 @@ fn main() -> Result<ExitCode> {
     }
     println!("bars MISSED by: {}", missed.join(", "));
     Ok(ExitCode::FAILURE)
+}
+
+/// The folder in which servers have theirs: a signal that ends this program takes it away first. The kernel ends the servers.
+fn scratch() -> Result<TempDir> {
+    let scratch = tempfile::tempdir()?;
+    let path = scratch.path().to_owned();
+    // Refused by nobody: this is the first who asks for a folder in another place.
+    let _ = tempfile::env::override_temp_dir(&path);
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    std::thread::spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            let _ = fs::remove_dir_all(&path);
+            let _ = emulate_default_handler(signal);
+        }
+    });
+    Ok(scratch)
 }
 
 fn chosen(arguments: &Arguments) -> Result<Vec<&'static Attack>> {
