@@ -115,6 +115,7 @@ fn what_cannot_be_simulated_is_refused() {
         ("--clients=10", "200..=10000000"),
         ("--visits=0", "expected a number from 0.001 to 100"),
         ("--policy=best", "`best` is not a policy"),
+        ("--policy=best", "or `clairvoyant`"),
         (
             "--policy=surface:gone.toml",
             "cannot read the surface gone.toml",

@@ -16,13 +16,17 @@ pub(super) enum Candidate {
 }
 
 impl FromStr for Candidate {
-    type Err = ParseModelError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, ParseModelError> {
-        match text {
-            "clairvoyant" => Ok(Self::Clairvoyant),
-            other => other.parse().map(Self::Model),
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "clairvoyant" {
+            return Ok(Self::Clairvoyant);
         }
+        let model = text.parse();
+        model.map(Self::Model).map_err(|error| match error {
+            ParseModelError::Unknown(_) => format!("{error}; or `clairvoyant`"),
+            other => other.to_string(),
+        })
     }
 }
 
