@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::folder::{SAMPLES, read_manifest};
 use crate::status::{Status, StatusTotals};
-use crate::table::folder_error;
+use crate::table::{folder_error, is_locked};
 use altway_record::{read_whole, transfers};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -39,6 +39,14 @@ impl Follower {
             position: 0,
             chunk: CHUNK,
         })
+    }
+
+    /// Returns true if a process measures the run now.
+    ///
+    /// # Errors
+    /// The file of its rows can't be opened.
+    pub fn is_measured(&self) -> Result<bool, Error> {
+        is_locked(&self.path.join(SAMPLES))
     }
 
     /// Reads the rows that are new, and returns the status of the run.

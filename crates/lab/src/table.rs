@@ -5,6 +5,7 @@ use altway_record::{CSV_HEADER, Sample, csv_rows, read_whole};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A file of rows that this process may write to; locked against others as long as it is open.
 #[derive(Debug)]
@@ -81,11 +82,32 @@ impl Table {
     }
 }
 
+/// Time after which a lock is tried once more: [`is_locked`] of another process has it for a moment.
+const SECOND_TRY: Duration = Duration::from_millis(20);
+
+/// Returns true if a process has the file open as a [`Table`]; false where there is no file.
+pub(crate) fn is_locked(path: &Path) -> Result<bool, Error> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        other => other.map_err(folder_error("open", path))?,
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Ok(false),
+        Err(fs::TryLockError::WouldBlock) => Ok(true),
+        Err(fs::TryLockError::Error(source)) => Err(folder_error("lock", path)(source)),
+    }
+}
+
 fn open_locked(path: &Path, run: &Path) -> Result<File, Error> {
     let mut options = File::options();
     let options = options.read(true).write(true).create(true).truncate(false);
     let file = options.open(path).map_err(folder_error("open", path))?;
-    match file.try_lock() {
+    let mut locked = file.try_lock();
+    if matches!(locked, Err(fs::TryLockError::WouldBlock)) {
+        std::thread::sleep(SECOND_TRY);
+        locked = file.try_lock();
+    }
+    match locked {
         Ok(()) => Ok(file),
         Err(fs::TryLockError::WouldBlock) => Err(Error::InUse(run.into())),
         Err(fs::TryLockError::Error(source)) => Err(Error::Folder {
@@ -117,6 +139,18 @@ pub(crate) mod tests {
         read_samples(&format!("{CSV_HEADER}{ROW}"))
             .unwrap()
             .remove(0)
+    }
+
+    #[test]
+    fn a_table_is_locked_as_long_as_it_is_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.csv");
+        assert!(!is_locked(&path).unwrap());
+        let table = Table::open(folder.path(), "t.csv").unwrap();
+        assert!(is_locked(&path).unwrap());
+        drop(table);
+        assert!(!is_locked(&path).unwrap());
+        Table::open(folder.path(), "t.csv").unwrap();
     }
 
     #[test]

@@ -178,6 +178,12 @@ fn shards_are_merged_into_the_whole_run_and_what_is_missing_is_resumed() {
         .unwrap()
         .unwrap()
         .path();
+    let watch = dir.altway(["lab", "watch", "--once"]).output().unwrap();
+    let said = String::from_utf8(watch.stderr).unwrap();
+    assert!(
+        said.contains("it is not being measured now: `altway lab resume runs/"),
+        "{said}"
+    );
     success(&mut dir.altway(["lab", "resume", merged.to_str().unwrap()]));
     assert_eq!(
         (&status(&dir)["done"], &status(&dir)["left"]),

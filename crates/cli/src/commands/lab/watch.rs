@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Follow a run from another terminal.
 ///
 /// The run is only read, so watching changes nothing. It ends when the run is complete; Ctrl-C ends only the
-/// watching.
+/// watching. Of a run that has stopped it says so, and waits for a resume.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The run folder [default: the newest].
@@ -43,8 +43,15 @@ pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     let mut told = None;
     loop {
         let status = follower.look()?;
+        let is_first = told.is_none();
         if told.as_ref() != Some(&status) {
             print_status(&run, &status, arguments.json, printer)?;
+        }
+        if is_first && status.left > 0 && !follower.is_measured()? {
+            let run = run.display();
+            printer.say(&format!(
+                "it is not being measured now: `altway lab resume {run}` goes on with it"
+            ));
         }
         if arguments.once || status.left == 0 || stop.load(Ordering::Relaxed) {
             return Ok(Answer::Done);
