@@ -15,7 +15,9 @@ pub(crate) mod raw;
 pub(crate) mod serve;
 pub(crate) mod status;
 
+use altway_units::duration;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// The commit that this binary was built from.
 pub(crate) const COMMIT: Option<&str> = option_env!("ALTWAY_COMMIT");
@@ -41,6 +43,15 @@ pub(crate) const LONG_VERSION: &str = env!("ALTWAY_LONG_VERSION");
 fn positive<T: FromStr>(text: &str) -> Result<T, &'static str> {
     text.parse()
         .map_err(|_| "expected a whole number, 1 or more")
+}
+
+/// Reads a time above 0.
+fn positive_time(text: &str) -> Result<Duration, String> {
+    let time = duration::parse(text).map_err(|error| error.to_string())?;
+    match time.is_zero() {
+        true => Err("expected a time above 0".into()),
+        false => Ok(time),
+    }
 }
 
 /// The first bound of [`DURATION_BUCKETS_MS`](altway_serve::DURATION_BUCKETS_MS) that half of the times do not exceed, in

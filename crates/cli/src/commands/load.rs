@@ -3,7 +3,7 @@
 mod records;
 mod rounds;
 
-use super::positive;
+use super::{positive, positive_time};
 use crate::Answer;
 use crate::diagnostics::{Diagnostics, Variable};
 use crate::hint::usage_error;
@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
     #[arg(short = 'n', long, value_name = "N", conflicts_with = "duration", value_parser = positive::<NonZeroU64>)]
     requests: Option<NonZeroU64>,
     /// Time during which requests are sent, in place of -n; responses to those in flight at its end are awaited.
-    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    #[arg(long, value_name = "TIME", value_parser = positive_time)]
     duration: Option<Duration>,
     /// Open loop: send this number of requests per second, whether earlier ones are answered or not; each is timed
     /// from when it was due [default: closed loop, a request is sent when the one before is answered].
@@ -80,7 +80,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     diagnostics: Diagnostics,
     /// Time that one request may take.
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = positive_time)]
     timeout: Duration,
     /// Trust only the certificate authorities in this PEM file [default: the system's].
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]

@@ -35,6 +35,21 @@ fn assert_bad_plan(plan: &str, error: &str) {
 }
 
 #[test]
+fn a_time_of_none_where_there_has_to_be_one() {
+    let dir = Dir::new();
+    for line in [
+        "load https://localhost:8443/ --duration 0s",
+        "load https://localhost:8443/ --timeout 0ms",
+        "lab watch --every 0s",
+        "raw send localhost:9443 --timeout 0s",
+        "emulate proxy --tcp 1:localhost:2 --tcp-idle 0s",
+    ] {
+        let said = refusal(dir.altway([]).args(line.split(' ')));
+        assert!(said.contains("expected a time above 0"), "{line}: {said}");
+    }
+}
+
+#[test]
 fn a_plan_with_an_unknown_key() {
     let plan = PLAN.replace("delay", "dealy");
     assert_bad_plan(

@@ -1,9 +1,9 @@
 //! `altway emulate proxy`: what a router that is a proxy does, on a host of one's own.
 
+use crate::commands::positive_time;
 use crate::printer::Printer;
 use crate::{Answer, signals};
 use altway_emulate::proxy::{Forward, Limits, Proxy, ProxyReport};
-use altway_units::duration;
 use anyhow::Result;
 use serde::Serialize;
 use std::net::SocketAddr;
@@ -36,13 +36,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = Limits::default().tcp_connections)]
     tcp_connections: usize,
     /// Time without a byte in either direction after which a TCP connection is ended.
-    #[arg(long, value_name = "TIME", default_value = "5min", value_parser = duration::parse)]
+    #[arg(long, value_name = "TIME", default_value = "5min", value_parser = positive_time)]
     tcp_idle: Duration,
     /// UDP clients at once for each port; one more replaces the one that has been silent longest.
     #[arg(long, value_name = "N", default_value_t = Limits::default().udp_flows)]
     udp_clients: usize,
     /// Time without a datagram in either direction after which a UDP client is forgotten.
-    #[arg(long, value_name = "TIME", default_value = "2min", value_parser = duration::parse)]
+    #[arg(long, value_name = "TIME", default_value = "2min", value_parser = positive_time)]
     udp_idle: Duration,
     /// Print its addresses, and at the end what it passed on, each as one line of JSON on stdout.
     #[arg(long)]

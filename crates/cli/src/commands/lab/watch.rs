@@ -1,6 +1,7 @@
 //! `altway lab watch`: how a run stands, from its folder alone, as often as it changes.
 
 use super::{RUNS, in_words, named_or_newest, pairs};
+use crate::commands::positive_time;
 use crate::printer::Printer;
 use crate::{Answer, signals};
 use altway_lab::{Follower, Status};
@@ -23,7 +24,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR", default_value = RUNS)]
     runs: PathBuf,
     /// Time between two looks.
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::parse)]
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = positive_time)]
     every: Duration,
     /// Look once and end.
     #[arg(long)]

@@ -2,13 +2,13 @@
 
 use super::{TuningArguments, table};
 use crate::Answer;
-use crate::commands::positive;
+use crate::commands::{positive, positive_time};
 use crate::hint;
 use crate::printer::Printer;
 use altway_raw::{
     Cipher, DEFAULT_PORT, Direction, Options, Run, Sizes, TransportKind, Trust, Tuning, Version,
 };
-use altway_units::{DataSize, duration};
+use altway_units::DataSize;
 use anyhow::Result;
 use clap::ValueEnum;
 use serde::Serialize;
@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     verify: bool,
     /// Time without a byte in either direction after which a transfer is given up.
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = positive_time)]
     timeout: Duration,
     /// Trust only the certificate authorities in this PEM file [default: the system's].
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
