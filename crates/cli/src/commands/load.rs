@@ -201,8 +201,13 @@ pub(crate) fn read_visit(file: &Path) -> Result<Visit> {
 
 fn table(summary: &LoadSummary) -> String {
     let seconds = Duration::from_micros(summary.wall_us).as_secs_f64();
+    let noun = if summary.requests == 1 {
+        "request"
+    } else {
+        "requests"
+    };
     let mut text = format!(
-        "{} requests over {} in {seconds:.3} s: {} failed; {:.1} requests/s, {:.1} Mbit/s, {}\n",
+        "{} {noun} over {} in {seconds:.3} s: {} failed; {:.1} requests/s, {:.1} Mbit/s, {}\n",
         summary.requests,
         summary.protocol.name(),
         summary.failed,

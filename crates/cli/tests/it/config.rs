@@ -311,7 +311,8 @@ fn a_file_says_what_is_served() {
         dir.altway(["serve", "--config", "conf/altway.toml", "--json"]),
     );
     let url = serving.url("/index.html");
-    success(&mut dir.altway(["load", &url, "--insecure", "-n", "1", "-p", "h3"]));
+    let said = success(&mut dir.altway(["load", &url, "--insecure", "-n", "1", "-p", "h3"]));
+    assert!(said.starts_with("1 request over HTTP/3"), "{said}");
     assert_eq!(serving.terminate(), Some(0));
 }
 
