@@ -73,7 +73,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "VERSION")]
     quic_version: Option<Version>,
     /// Make the requests in this JSON file to the URL's origin, each when those that it waits for are answered: for
-    /// instance a page with its objects.
+    /// instance a page with its objects (docs/commands.md has its form).
     #[arg(long, value_name = "FILE",
           conflicts_with_all = ["connections", "streams", "requests", "duration", "rate", "ramp", "early_data"])]
     visit: Option<PathBuf>,
@@ -196,7 +196,12 @@ fn options(arguments: &Arguments, protocol: Protocol, printer: &Printer) -> Resu
 /// The visit that a JSON file holds; whether it can be made is not asked.
 pub(crate) fn read_visit(file: &Path) -> Result<Visit> {
     let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    serde_json::from_slice(&text).with_context(|| format!("{} is not a visit", file.display()))
+    serde_json::from_slice(&text).map_err(|error| {
+        usage_error(
+            format!("{} is not a visit: {error}", file.display()),
+            "it is JSON like {\"requests\": [{\"path\": \"/\", \"size_bytes\": 20000}]}; docs/commands.md has more",
+        )
+    })
 }
 
 fn table(summary: &LoadSummary) -> String {

@@ -560,6 +560,36 @@ fn a_run_mode_that_there_is_not() {
 }
 
 #[test]
+fn a_visit_is_read_as_the_documents_have_it_and_no_other() {
+    let dir = Dir::new();
+    let page = include_str!("../../../../docs/commands.md");
+    let shown = page.split("```json\n").nth(1).expect("a visit in JSON");
+    let shown = shown.split("```").next().unwrap();
+    let visit = |dir: &Dir| {
+        dir.altway([
+            "load",
+            "https://127.0.0.1:1/",
+            "-p",
+            "h3",
+            "--visit",
+            "visit.json",
+        ])
+    };
+    dir.file("visit.json", shown);
+    assert_error(
+        &mut visit(&dir),
+        "cannot connect to 127.0.0.1:1",
+        "see whether",
+    );
+    dir.file("visit.json", shown.replace("end_of", "end"));
+    assert_error(
+        &mut visit(&dir),
+        "visit.json is not a visit: ",
+        "it is JSON like {",
+    );
+}
+
+#[test]
 fn a_certificate_that_nobody_trusts() {
     let dir = Dir::new();
     dir.file("site/index.html", "hello");
