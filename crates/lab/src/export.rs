@@ -15,6 +15,9 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+/// The page of a run's report.
+const REPORT: &str = "report.html";
+
 /// Columns of the tables with their types and meanings, as the format's documents have them.
 const SCHEMAS: [(&str, &str, &str); 2] = [
     (
@@ -70,6 +73,8 @@ pub fn export(run: &Path, out: &Path, deposit: &Deposit) -> Result<(), Error> {
     }
     let kept = files(run)?;
     let mut made = made(&manifest, deposit, &traced_transfers(run)?);
+    let readme = readme(&manifest, deposit, kept.contains_key(REPORT));
+    made.insert("README.md".into(), readme.into_bytes());
     made.retain(|name, _| !kept.contains_key(name));
     let described = describe(&manifest, deposit, &kept, &made)?;
     made.insert("ro-crate-metadata.json".into(), described);
@@ -80,7 +85,6 @@ pub fn export(run: &Path, out: &Path, deposit: &Deposit) -> Result<(), Error> {
 /// All but the description of the whole, and the sums.
 fn made(manifest: &Manifest, deposit: &Deposit, traced: &[Traced]) -> GeneratedFiles {
     let mut made: GeneratedFiles = plan_files(&manifest.plan);
-    made.insert("README.md".into(), readme(manifest, deposit).into_bytes());
     made.insert("LICENSE.txt".into(), license(deposit).into_bytes());
     made.insert(
         "CITATION.cff".into(),
@@ -108,17 +112,25 @@ fn date(manifest: &Manifest) -> &str {
     manifest.started_at.get(..10).unwrap_or("1970-01-01")
 }
 
-fn readme(manifest: &Manifest, deposit: &Deposit) -> String {
+fn readme(manifest: &Manifest, deposit: &Deposit, has_report: bool) -> String {
     let (title, plan) = (title(manifest, deposit), &manifest.plan);
     let description = match plan.description.as_str() {
         "" => String::new(),
         text => format!("{text}\n\n"),
     };
+    let report = match has_report {
+        true => {
+            "`report.html`: the result, its pictures, the conditions and the method; open it in a browser."
+        }
+        false => {
+            "`altway lab report .` writes `report.html`: the result, its pictures, the conditions and the method."
+        }
+    };
     let commit = manifest.altway_commit.as_deref();
     let commit = commit.map_or_else(String::new, |commit| format!(", commit {commit}"));
     format!(
         "# {title}\n\n{description}Measured on {} with altway {}{commit}.\n\n\
-         - `report.html`: the result, its pictures, the conditions and the method; open it in a browser.\n\
+         - {report}\n\
          - `samples.csv`: what was measured, a row a request; `summary.csv` what follows for each cell.\n\
          - `data-dictionary.csv`: every column of both with its type, unit and meaning, and every file of `traces/`, where there \
          are some, with its transfer. Units end a column's name.\n\
@@ -465,6 +477,7 @@ mod tests {
         assert!(read("CITATION.cff").contains(
             "family-names: \"Doe\"\n    given-names: \"Jo\"\n  - name: \"An Institute\""
         ));
+        assert!(read("README.md").contains("- `altway lab report .` writes `report.html`: "));
         assert!(read("LICENSE.txt").starts_with("SPDX-License-Identifier: CC-BY-4.0\n"));
         let columns = altway_record::CSV_HEADER.trim_end().split(',');
         let dictionary = read("data-dictionary.csv");
