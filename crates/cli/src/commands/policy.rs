@@ -52,7 +52,7 @@ pub(super) fn predictable(loss: Ratio) -> Result<Ratio, String> {
 }
 
 /// The first file that is named twice, by whatever path.
-fn named_twice(files: &[PathBuf]) -> Option<&Path> {
+pub(super) fn named_twice(files: &[PathBuf]) -> Option<&Path> {
     let whole = |file: &PathBuf| file.canonicalize().unwrap_or_else(|_| file.clone());
     let mut seen = BTreeSet::new();
     let twice = files.iter().find(|file| !seen.insert(whole(file)));

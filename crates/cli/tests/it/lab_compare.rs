@@ -225,6 +225,8 @@ fn the_null_arms_of_runs_are_counted_and_exit_with_1_when_luck_does_not_explain_
         "{said}"
     );
     assert!(said.contains("believe no verdict"), "{said}");
+    let twice = refusal(&mut dir.altway(["lab", "check-null", "bad", "./bad"]));
+    assert!(twice.contains("the run ./bad is named twice"), "{twice}");
     two_runs(&dir);
     let without = refusal(&mut dir.altway(["lab", "check-null", "a"]));
     assert!(without.contains("a has no null arm"), "{without}");

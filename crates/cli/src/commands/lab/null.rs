@@ -2,6 +2,7 @@
 
 use super::{RUNS, named_or_newest};
 use crate::Answer;
+use crate::commands::policy::named_twice;
 use crate::hint::usage_error;
 use crate::printer::Printer;
 use altway_report::{NullCheck, Run, null_check};
@@ -45,6 +46,12 @@ struct OfRun {
 }
 
 pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
+    if let Some(twice) = named_twice(&arguments.run) {
+        return Err(usage_error(
+            format!("the run {} is named twice", twice.display()),
+            "name each run once: its cells would count twice",
+        ));
+    }
     let mut runs = arguments.run.clone();
     if runs.is_empty() {
         runs.push(named_or_newest(None, &arguments.runs)?);
