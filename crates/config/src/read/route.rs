@@ -186,7 +186,7 @@ impl Walk {
         }
         let to = self.parsed(&table, "to");
         let status = self
-            .count(&table, "status", 301, 308)
+            .count(&table, "status", 100, 999)
             .unwrap_or(Redirect::DEFAULT_STATUS);
         Some(Redirect { to: to?, status })
     }
