@@ -8,6 +8,8 @@ use altway_upstream::Protocol;
 use http::{Request, Version};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A server that answers with the head that it was sent.
 fn echo() -> std::net::SocketAddr {
@@ -166,6 +168,8 @@ async fn responses_that_are_none_become_502_and_nothing_of_them_is_left() {
         "SSH-2.0-OpenSSH\r\n",
         "HTTP/1.1 abc OK\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\nContent Length: 5\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\nX: a\rContent-Length: 5\r\n\r\nhello",
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
         "",
     ] {
@@ -179,6 +183,42 @@ async fn responses_that_are_none_become_502_and_nothing_of_them_is_left() {
             let response = client.ask(Request::get("/"), "").await;
             assert_eq!(response.status(), 502, "{answer}");
             assert_eq!(response.body(), "502 Bad Gateway\n");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_field_with_an_odd_name_or_value_costs_its_response_nothing_else() {
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&connections);
+    let address = origin(move |mut connection| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        while connection.head().is_some() {
+            connection.write(
+                "HTTP/1.1 200 OK\r\nX(Y): z\r\nÄ: b\r\nX-Folded: a\r\n\tb\r\nX-Control: a\u{1}b\r\nSet-Cookie: a=b\r\nContent-Length: 5\r\n\r\nwhole",
+            );
+        }
+    });
+    let running = proxy(to(address));
+    for (place, version) in VERSIONS.into_iter().enumerate() {
+        let mut client = Client::new(running.address, version).await;
+        for asked in 1..=2 {
+            let response = client.ask(Request::get("/"), "").await;
+            assert_eq!(response.status(), 200);
+            assert_eq!(response.body(), "whole");
+            let fields = response.headers();
+            assert_eq!(
+                fields["x-folded"]
+                    .to_str()
+                    .unwrap()
+                    .split_whitespace()
+                    .collect::<Vec<_>>(),
+                ["a", "b"]
+            );
+            assert_eq!(fields["x-control"], "a b");
+            assert_eq!(fields["set-cookie"], "a=b");
+            let used = connections.load(Ordering::SeqCst);
+            assert_eq!(used, place * 2 + asked, "each had a connection of its own");
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Heads of messages of HTTP/1.1 as a client writes and reads them (RFC 9112 sections 3 to 6).
 
+mod sanitize;
+
 use super::kept;
 use crate::heads::{self, Lines, Received};
 use altway_message::hop_by_hop;
@@ -242,11 +244,33 @@ impl Extent {
 pub(crate) struct BadHead;
 
 impl ResponseHead {
-    /// Reads a head from the beginning of `input`, with its length; `None`: it is not there whole.
+    /// Reads a head from the beginning of `input`, with its length; `None`: it is not there whole. Fields that break the grammar
+    /// are put right or left out where that leaves no doubt about the rest, and the connection carries no other request then.
     ///
     /// # Errors
     /// [`BadHead`].
     pub(crate) fn parse(input: &Bytes) -> Result<Option<(Self, usize)>, BadHead> {
+        let refused = |error| {
+            tracing::debug!("the head of an upstream's response can't be read: {error}");
+            BadHead
+        };
+        match Self::parse_valid(input) {
+            Err(error @ (httparse::Error::HeaderName | httparse::Error::HeaderValue)) => {
+                let sanitized = sanitize::sanitize(input).map_err(|BadHead| refused(error))?;
+                let Some((head, len)) = sanitized else {
+                    return Ok(None);
+                };
+                let parsed = Self::parse_valid(&head.into()).map_err(refused)?;
+                let (mut head, _) = parsed.ok_or(BadHead)?;
+                head.hop.closes = true;
+                Ok(Some((head, len)))
+            }
+            parsed => parsed.map_err(refused),
+        }
+    }
+
+    /// The same where all fields are valid.
+    fn parse_valid(input: &Bytes) -> Result<Option<(Self, usize)>, httparse::Error> {
         let mut usual = [const { MaybeUninit::uninit() }; USUAL_FIELDS];
         let mut many;
         let mut head = httparse::Response::new(&mut []);
@@ -261,33 +285,29 @@ impl ResponseHead {
             }
             parsed => parsed,
         };
-        let len = match parsed {
-            Ok(httparse::Status::Complete(len)) => len,
-            Ok(httparse::Status::Partial) => return Ok(None),
-            Err(error) => {
-                tracing::debug!("the head of an upstream's response can't be read: {error}");
-                return Err(BadHead);
-            }
+        let httparse::Status::Complete(len) = parsed? else {
+            return Ok(None);
         };
         let status = head.code.and_then(|code| StatusCode::from_u16(code).ok());
         let mut fields = HeaderMap::with_capacity(head.headers.len() + MADE);
         let mut hop = Hop::of(head.headers);
         for line in head.headers.iter() {
-            let name = HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| BadHead)?;
+            let name = HeaderName::from_bytes(line.name.as_bytes());
+            let name = name.map_err(|_| httparse::Error::HeaderName)?;
             hop.note(&name, line.value);
             let is_kept = name == UPGRADE && status == Some(StatusCode::UPGRADE_REQUIRED);
             if !hop.names_more && !is_kept && heads::ends_with_the_hop(&name) {
                 continue;
             }
             let value = HeaderValue::from_maybe_shared(input.slice_ref(line.value));
-            fields.append(name, value.map_err(|_| BadHead)?);
+            fields.append(name, value.map_err(|_| httparse::Error::HeaderValue)?);
         }
         let version = match head.version {
             Some(1) => Version::HTTP_11,
             _ => Version::HTTP_10,
         };
         let head = Self {
-            status: status.ok_or(BadHead)?,
+            status: status.ok_or(httparse::Error::Status)?,
             version,
             fields,
             hop,

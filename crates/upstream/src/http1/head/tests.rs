@@ -137,13 +137,29 @@ fn what_is_no_head_is_malformed() {
         "HTTP/1.1 abc OK\r\n\r\n",
         "HTTP/2 200 OK\r\n\r\n",
         "HTTP/1.1 200 OK\r\nX Y: z\r\n\r\n",
-        "HTTP/1.1 200 OK\r\nX(Y): z\r\n\r\n",
         "HTTP/1.1 200 OK\r\n: z\r\n\r\n",
-        "HTTP/1.1 200 OK\r\nX: y\r\n z\r\n\r\n",
+        "HTTP/1.1 200 OK\r\n X: y\r\n\r\n",
         &many,
     ] {
         assert!(parse(text).is_err(), "{text}");
     }
+}
+
+#[test]
+fn a_field_that_is_none_is_left_out_and_the_connection_is_not_used_again() {
+    let text =
+        "HTTP/1.1 200 OK\r\nX(Y): z\r\nA: b\r\n c\r\nD: e\u{1}f\r\nContent-Length: 2\r\n\r\nok";
+    for cut in 0..text.len() - 2 {
+        assert!(parse(&text[..cut]).unwrap().is_none(), "{cut}");
+    }
+    let (mut head, len) = parse(text).unwrap().unwrap();
+    assert_eq!(len, text.len() - 2);
+    assert_eq!(head.extent(false), Ok(Extent::Length(2)));
+    assert_eq!(head.keeps_connection(), None);
+    let fields = head.into_stripped();
+    assert_eq!(fields["a"], "b  c");
+    assert_eq!(fields["d"], "e f");
+    assert_eq!(fields.len(), 3);
 }
 
 #[test]
