@@ -213,6 +213,7 @@ impl Exchange {
             method: &self.parts.method,
             content: self.content.left(),
             attempts_left: attempts.left,
+            resends_left: attempts.resends_left,
         };
         if self.reflects_health(member, failed) {
             let member = &self.group.members[member];
@@ -228,7 +229,12 @@ impl Exchange {
         }
         match verdict {
             Verdict::Answer(status) => return Err(refusal(status, Reason::of(failed.failure))),
-            Verdict::SameServer => attempts.next = Some((member, true)),
+            Verdict::SameServer => {
+                if failed.failure == Failure::Unprocessed {
+                    attempts.resends_left -= 1;
+                }
+                attempts.next = Some((member, true));
+            }
             Verdict::Elsewhere => {
                 attempts.left -= 1;
                 attempts.tried.push(member);

@@ -64,14 +64,21 @@ pub struct Failed<'m> {
     pub content: Content,
     /// Attempts that may follow.
     pub attempts_left: u32,
+    /// Times that it may be sent again beyond those where a server says that it has not begun.
+    pub resends_left: u32,
 }
+
+/// Times that a request is sent again at most, beyond its attempts, where a server says that it has not begun: one that ends a
+/// connection after so many requests (nginx: `keepalive_requests`) says so of all that are on their way to it, and one that takes
+/// few requests at a time of those that come before its SETTINGS. Each costs a round trip.
+pub(crate) const MAX_RESENDS: u32 = 5;
 
 /// The verdict on a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Send it to another server; to the same one where there is no other.
     Elsewhere,
-    /// Send it to the same server, over a new connection; costs no attempt, as nothing is wrong with it.
+    /// Send it to the same server, over another connection; costs no attempt, as nothing is wrong with it.
     SameServer,
     /// The client is answered with this status.
     Answer(StatusCode),
@@ -91,20 +98,23 @@ pub fn decide(failed: Failed<'_>) -> Verdict {
         // It will not be faster elsewhere, and the client has waited long enough.
         Failure::TimedOut | Failure::Malformed => Verdict::Answer(status(failed.failure)),
         Failure::Connection if failed.is_reused => Verdict::SameServer,
+        Failure::Unprocessed if failed.attempts_left == 0 && failed.resends_left > 0 => {
+            Verdict::SameServer
+        }
         _ if failed.attempts_left == 0 => Verdict::Answer(status(failed.failure)),
         _ => Verdict::Elsewhere,
     }
 }
 
-/// Returns whether a failure tells anything of its server. That a server has closed a connection of its own accord does not;
-/// nor does a request that the server is not sent, for it is larger than that takes: its client could send as many as it
-/// likes.
+/// Returns whether a failure tells anything of its server. That a server has closed a connection of its own accord does not, nor
+/// that it takes no more requests over one; nor does a request that the server is not sent, for it is larger than that takes:
+/// its client could send as many as it likes.
 #[must_use]
 pub fn tells_of_server(failed: Failed<'_>) -> bool {
     match failed.failure {
-        Failure::Connection => !failed.is_reused,
+        Failure::Connection | Failure::Unprocessed => !failed.is_reused,
         Failure::Malformed => failed.sent == Sent::Some,
-        Failure::Connect | Failure::Unprocessed | Failure::TimedOut | Failure::OtherVersion => true,
+        Failure::Connect | Failure::TimedOut | Failure::OtherVersion => true,
     }
 }
 
@@ -130,49 +140,54 @@ mod tests {
     const LATE: Verdict = Verdict::Answer(StatusCode::GATEWAY_TIMEOUT);
 
     /// Cases, one a line: failure, connection, sent, response, method, content, attempts left,
-    /// verdict.
+    /// resends left, verdict.
     const CASES: &str = "
-        connect     new     nothing  none   GET     none       1  elsewhere
-        connect     new     nothing  none   POST    none       1  elsewhere
-        connect     new     nothing  none   POST    untouched  1  elsewhere
-        connect     new     nothing  none   POST    kept       1  elsewhere
-        connect     new     nothing  none   POST    taken      1  502
-        connect     new     nothing  none   GET     none       0  502
-        connection  reused  some     none   GET     none       1  same
-        connection  reused  some     none   GET     none       0  same
-        connection  reused  some     none   HEAD    none       0  same
-        connection  reused  some     none   PUT     kept       0  same
-        connection  reused  some     none   PUT     untouched  0  same
-        connection  reused  some     none   PUT     taken      1  502
-        connection  reused  some     none   DELETE  none       0  same
-        connection  reused  some     none   POST    none       1  502
-        connection  reused  some     none   POST    kept       1  502
-        connection  reused  some     none   PATCH   kept       1  502
-        connection  reused  nothing  none   POST    none       0  same
-        connection  reused  nothing  none   POST    kept       0  same
-        connection  reused  nothing  none   POST    untouched  0  same
-        connection  reused  nothing  none   POST    taken      1  502
-        connection  reused  some     begun  GET     none       1  502
-        connection  new     some     none   GET     none       1  elsewhere
-        connection  new     some     none   GET     none       0  502
-        connection  new     some     none   PUT     kept       1  elsewhere
-        connection  new     some     none   PUT     taken      1  502
-        connection  new     some     none   POST    none       1  502
-        connection  new     some     none   POST    kept       1  502
-        connection  new     nothing  none   POST    kept       1  elsewhere
-        connection  new     some     begun  GET     none       1  502
-        unprocessed new     some     none   POST    kept       1  elsewhere
-        unprocessed new     some     none   POST    taken      1  502
-        unprocessed reused  some     none   POST    none       1  elsewhere
-        unprocessed reused  some     none   POST    none       0  502
-        late        new     some     none   GET     none       1  504
-        late        reused  some     none   POST    kept       1  504
-        late        reused  nothing  none   GET     none       1  504
-        malformed   new     some     begun  GET     none       1  502
-        malformed   new     some     none   GET     none       1  502
-        version     new     some     begun  GET     none       1  502
-        version     new     some     none   GET     none       1  elsewhere
-        version     new     some     none   POST    none       1  502
+        connect     new     nothing  none   GET     none       1  0  elsewhere
+        connect     new     nothing  none   POST    none       1  0  elsewhere
+        connect     new     nothing  none   POST    untouched  1  0  elsewhere
+        connect     new     nothing  none   POST    kept       1  0  elsewhere
+        connect     new     nothing  none   POST    taken      1  0  502
+        connect     new     nothing  none   GET     none       0  0  502
+        connection  reused  some     none   GET     none       1  0  same
+        connection  reused  some     none   GET     none       0  0  same
+        connection  reused  some     none   HEAD    none       0  0  same
+        connection  reused  some     none   PUT     kept       0  0  same
+        connection  reused  some     none   PUT     untouched  0  0  same
+        connection  reused  some     none   PUT     taken      1  0  502
+        connection  reused  some     none   DELETE  none       0  0  same
+        connection  reused  some     none   POST    none       1  0  502
+        connection  reused  some     none   POST    kept       1  0  502
+        connection  reused  some     none   PATCH   kept       1  0  502
+        connection  reused  nothing  none   POST    none       0  0  same
+        connection  reused  nothing  none   POST    kept       0  0  same
+        connection  reused  nothing  none   POST    untouched  0  0  same
+        connection  reused  nothing  none   POST    taken      1  0  502
+        connection  reused  some     begun  GET     none       1  0  502
+        connection  new     some     none   GET     none       1  0  elsewhere
+        connection  new     some     none   GET     none       0  0  502
+        connection  new     some     none   GET     none       0  1  502
+        connection  new     some     none   PUT     kept       1  0  elsewhere
+        connection  new     some     none   PUT     taken      1  0  502
+        connection  new     some     none   POST    none       1  0  502
+        connection  new     some     none   POST    kept       1  0  502
+        connection  new     nothing  none   POST    kept       1  0  elsewhere
+        connection  new     some     begun  GET     none       1  0  502
+        unprocessed new     some     none   POST    kept       1  0  elsewhere
+        unprocessed new     some     none   POST    taken      1  0  502
+        unprocessed reused  some     none   POST    none       1  0  elsewhere
+        unprocessed reused  some     none   POST    none       0  0  502
+        unprocessed reused  some     none   POST    none       0  1  same
+        unprocessed new     some     none   POST    kept       0  1  same
+        unprocessed new     some     none   POST    taken      0  1  502
+        unprocessed reused  some     none   POST    none       1  1  elsewhere
+        late        new     some     none   GET     none       1  0  504
+        late        reused  some     none   POST    kept       1  0  504
+        late        reused  nothing  none   GET     none       1  0  504
+        malformed   new     some     begun  GET     none       1  0  502
+        malformed   new     some     none   GET     none       1  0  502
+        version     new     some     begun  GET     none       1  0  502
+        version     new     some     none   GET     none       1  0  elsewhere
+        version     new     some     none   POST    none       1  0  502
     ";
 
     #[test]
@@ -188,6 +203,7 @@ mod tests {
                 method,
                 content,
                 left,
+                resends,
                 verdict,
             ] = words[..]
             else {
@@ -220,6 +236,7 @@ mod tests {
                     other => panic!("{other}"),
                 },
                 attempts_left: left.parse().unwrap(),
+                resends_left: resends.parse().unwrap(),
             };
             let expected = match verdict {
                 "elsewhere" => Verdict::Elsewhere,
@@ -231,7 +248,7 @@ mod tests {
             assert_eq!(decide(failed), expected, "{line}");
             cases += 1;
         }
-        assert_eq!(cases, 41);
+        assert_eq!(cases, 46);
     }
 
     #[test]
@@ -241,7 +258,8 @@ mod tests {
             (Connect, false, Sent::Nothing, true),
             (Connection, true, Sent::Some, false),
             (Connection, false, Sent::Some, true),
-            (Unprocessed, true, Sent::Some, true),
+            (Unprocessed, true, Sent::Some, false),
+            (Unprocessed, false, Sent::Some, true),
             (TimedOut, false, Sent::Some, true),
             (Malformed, false, Sent::Some, true),
             (Malformed, true, Sent::Nothing, false),
@@ -254,6 +272,7 @@ mod tests {
                 method: &Method::GET,
                 content: Content::None,
                 attempts_left: 0,
+                resends_left: 0,
             };
             assert_eq!(tells_of_server(failed), tells, "{failed:?}");
         }
@@ -275,6 +294,7 @@ mod tests {
                             method: &method,
                             content,
                             attempts_left,
+                            resends_left: 9,
                         });
                         assert!(
                             matches!(verdict, Verdict::Answer(_)),

@@ -23,6 +23,9 @@ const CONTINUATION: u8 = 9;
 /// A type that nobody knows.
 const UNKNOWN: u8 = 0xfa;
 
+/// Times that a request is sent again at most, beyond its attempts, where a server says that it has not begun.
+const RESENDS: usize = 5;
+
 /// Bytes that the kernel holds of what a server sends.
 const SEND_BUFFER: usize = 64 << 10;
 
@@ -268,7 +271,7 @@ async fn a_server_that_resets_each_request_is_asked_for_one_a_few_times() {
             respond.send_reset(reason);
         });
         let options = to(tcp(address.await, Protocol::Http2));
-        let most = 2 * options.attempts as usize;
+        let most = options.attempts as usize + RESENDS;
         let running = proxy(options);
         for requests in 1..=3 {
             assert_eq!(status(running.address, Request::get("/")).await, 502);
@@ -304,7 +307,7 @@ async fn a_server_that_goes_at_once_is_connected_to_a_few_times_for_a_request() 
                 });
             });
             let options = to(tcp(address, Protocol::Http2));
-            let most = 2 * options.attempts as usize;
+            let most = options.attempts as usize + RESENDS;
             let running = proxy(options);
             for requests in 1..=3 {
                 assert_eq!(status(running.address, Request::get("/")).await, 502);

@@ -43,25 +43,39 @@ async fn serve(stream: tokio::net::TcpStream, ends: Arc<Semaphore>) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn requests_that_come_at_once_are_all_answered_by_a_server_that_refuses_most_of_them() {
-    const BURST: usize = 30;
-    let server = tcp(
-        server(Arc::new(Semaphore::new(BURST))).await,
-        Protocol::Http2,
-    );
-    let running = proxy(altway_upstream::Options::new(vec![server]));
+/// The statuses of so many POST requests for `/wait` that come at once from as many clients.
+async fn burst<const REQUESTS: usize>(server: SocketAddr, attempts: u32) -> [u16; REQUESTS] {
+    let mut options = altway_upstream::Options::new(vec![tcp(server, Protocol::Http2)]);
+    options.attempts = attempts;
+    let running = proxy(options);
     let mut clients = Vec::new();
-    for _ in 0..BURST {
+    for _ in 0..REQUESTS {
         clients.push(Client::new(running.address, Version::HTTP_2).await);
     }
     let asked = clients
         .iter_mut()
         .map(|client| client.ask(Request::post("/wait"), ""));
     let answers = tokio::time::timeout(TIME_LIMIT, join_all(asked)).await;
-    let statuses = answers.expect("none waits for ever").into_iter();
-    let statuses: Vec<_> = statuses.map(|it| it.status().as_u16()).collect();
-    assert_eq!(statuses, [200; BURST]);
+    let answers = answers.expect("none waits for ever");
+    std::array::from_fn(|place| answers[place].status().as_u16())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_that_come_at_once_are_all_answered_by_a_server_that_refuses_most_of_them() {
+    const BURST: usize = 30;
+    for attempts in [1, 2] {
+        let server = server(Arc::new(Semaphore::new(BURST))).await;
+        assert_eq!(burst(server, attempts).await, [200; BURST], "{attempts}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_that_come_at_once_are_all_answered_by_a_server_that_ends_each_connection_after_one()
+ {
+    for attempts in [1, 2] {
+        let server = origin(|connection| answer_one(connection, LAST_IS_FIRST));
+        assert_eq!(burst(server, attempts).await, [200; 6], "{attempts}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -104,9 +118,14 @@ async fn responses_without_end_keep_no_other_request_waiting() {
     assert_eq!(short.ask(Request::get("/"), "").await.body(), "done");
 }
 
-/// Answers the first request of a connection over HTTP/2, and then leaves it no streams.
-fn answer_one(mut connection: Connection) {
-    const NO_STREAMS: &[u8] = &[0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0];
+/// SETTINGS that leave a connection no streams.
+const NO_STREAMS: &[u8] = &[0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0];
+
+/// GOAWAY of a server that handles the first request of a connection alone.
+const LAST_IS_FIRST: &[u8] = &[0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0];
+
+/// Answers the first request of a connection over HTTP/2, and before that says `last`.
+fn answer_one(mut connection: Connection, last: &[u8]) {
     let mut is_told = false;
     connection.read(24);
     let send = |connection: &mut Connection, frame: &[u8]| {
@@ -121,7 +140,7 @@ fn answer_one(mut connection: Connection) {
             (4, 0) => send(&mut connection, &[0, 0, 0, 4, 1, 0, 0, 0, 0]),
             (1, _) if !is_told => {
                 is_told = true;
-                send(&mut connection, NO_STREAMS);
+                send(&mut connection, last);
                 // 200, with the end of the stream.
                 send(&mut connection, &[0, 0, 1, 1, 5, a, b, c, d, 0x88]);
             }
@@ -136,7 +155,7 @@ fn answer_one(mut connection: Connection) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_is_left_no_streams_is_used_no_more() {
-    let server = tcp(origin(answer_one), Protocol::Http2);
+    let server = tcp(origin(|it| answer_one(it, NO_STREAMS)), Protocol::Http2);
     let running = proxy(altway_upstream::Options::new(vec![server]));
     let mut client = Client::new(running.address, Version::HTTP_2).await;
     for _ in 0..3 {

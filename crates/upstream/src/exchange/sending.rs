@@ -3,6 +3,7 @@
 use super::direct::Direct;
 use super::{Answer, Exchange, InterimHandler};
 use crate::error::Refusal;
+use crate::retry;
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -119,6 +120,8 @@ impl Future for Sending {
 pub(super) struct Attempts {
     /// Attempts that may follow the next one.
     pub(super) left: u32,
+    /// Times that it may be sent again after these where a server has not begun.
+    pub(super) resends_left: u32,
     /// Servers that have failed.
     pub(super) tried: Vec<usize>,
     /// The next server, where it is known, and whether it is to be sent a new connection.
@@ -129,6 +132,7 @@ impl Attempts {
     fn new(exchange: &Exchange) -> Self {
         Self {
             left: exchange.group.options.attempts.saturating_sub(1),
+            resends_left: retry::MAX_RESENDS,
             tried: Vec::new(),
             next: None,
         }
