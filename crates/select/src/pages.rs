@@ -21,6 +21,8 @@ pub struct Pages {
     first: Option<DataSize>,
     rest: DataSize,
     responses: u32,
+    /// Responses of them that say that the server has failed.
+    failed: u32,
     invalid: bool,
 }
 
@@ -37,6 +39,7 @@ impl Pages {
             first: None,
             rest: DataSize::ZERO,
             responses: 0,
+            failed: 0,
             invalid: false,
         }
     }
@@ -63,6 +66,11 @@ impl Pages {
         self.end(at);
     }
 
+    /// Notes that a response which is under way says that the server has failed: a page of such responses alone is none.
+    pub const fn failed(&mut self) {
+        self.failed = self.failed.saturating_add(1);
+    }
+
     /// Notes that a request ended without a complete response: its page does not count.
     pub fn cancelled(&mut self, at: Timestamp) {
         self.invalid = true;
@@ -80,7 +88,8 @@ impl Pages {
             return None;
         }
         let first = self.first.take();
-        let page = first.filter(|_| !self.invalid).map(|first| Page {
+        let is_page = !self.invalid && self.failed < self.responses;
+        let page = first.filter(|_| is_page).map(|first| Page {
             first,
             rest: self.rest,
             responses: self.responses,
@@ -170,6 +179,25 @@ mod tests {
         pages.request(ms(9_000));
         pages.response(ms(9_010), kb(1));
         assert_eq!(pages.complete(ms(20_000)).unwrap().start, Start::Warm);
+    }
+
+    #[test]
+    fn a_page_of_failures_alone_is_none() {
+        let mut pages = Pages::new(ms(0), Start::Cold);
+        for begin in [0, 9_000] {
+            for at in [begin, begin + 10] {
+                pages.request(ms(at));
+                pages.failed();
+                pages.response(ms(at + 5), kb(1));
+            }
+        }
+        assert_eq!(pages.complete(ms(11_000)), None);
+        pages.request(ms(20_000));
+        pages.failed();
+        pages.response(ms(20_010), kb(1));
+        pages.request(ms(20_010));
+        pages.response(ms(20_020), kb(1));
+        assert_eq!(pages.complete(ms(30_000)).unwrap().responses, 2);
     }
 
     #[test]

@@ -86,6 +86,35 @@ fn each_protocol_reaches_the_origin_and_the_summary_counts_it() {
 }
 
 #[test]
+fn what_no_origin_has_answered_is_no_visit() {
+    let dir = Dir::new();
+    let origins = [origin(), closed()].map(|it| it.to_string());
+    for (origin, visits) in origins.iter().zip([1, 0]) {
+        let (mut child, mut stdout, port) = start(&dir, &[origin]);
+        let url = format!("https://localhost:{port}/");
+        for protocol in ["h1", "h2", "h3"] {
+            success(&mut dir.altway(["load", &url, "--insecure", "-p", protocol]));
+        }
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        let mut rest = String::new();
+        stdout.read_to_string(&mut rest).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+        let summary: serde_json::Value = serde_json::from_str(&rest).unwrap();
+        for protocol in 0..3 {
+            let row = &summary["protocols"][protocol];
+            assert_eq!(row["requests"], 1, "{summary}");
+            assert_eq!(row["visits"]["count"], visits, "{summary}");
+        }
+    }
+}
+
+/// An address at which nobody listens, for the time of a test.
+fn closed() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listener.local_addr().unwrap()
+}
+
+#[test]
 fn what_is_no_origin_is_refused_in_a_sentence() {
     let dir = Dir::alone();
     let said = refusal(&mut dir.altway(["proxy", "http://a/path"]));

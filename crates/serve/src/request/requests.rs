@@ -387,6 +387,9 @@ impl<I> Requests<I> {
     pub(super) fn count(&mut self, status: StatusCode, decision: Option<&Decision>, now: Now) {
         let (counters, protocol) = (&self.responder.counters, self.protocol);
         counters.responded(protocol, status, self.observer.host(), decision);
+        if status.is_server_error() {
+            self.observer.failed();
+        }
         if !self.has_responded {
             self.has_responded = true;
             if let Some((decision, client)) = decision.zip(self.observer.client()) {

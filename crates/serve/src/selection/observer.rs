@@ -251,6 +251,13 @@ impl ConnectionObserver {
         }
     }
 
+    /// The response to the request that is being answered says that the server has failed.
+    pub(crate) fn failed(&mut self) {
+        if let Some(known) = &mut self.known {
+            known.pages.failed();
+        }
+    }
+
     /// Bytes of a response were handed over.
     pub(crate) fn sent(
         &mut self,
