@@ -321,8 +321,10 @@ fn handle_signals(
     signals::on_stop(move || {
         // First, lest a process with nothing left to do be gone before.
         manager.stopping();
-        let text = announce::stopping(monitor.metrics().active_requests, grace);
         stop.stop();
+        let active = || monitor.metrics().active_requests;
+        let lasting = announce::lasting(active, || std::thread::sleep(announce::SETTLE));
+        let text = announce::stopping(lasting, grace);
         text.iter().for_each(|it| printer.say(it));
     })?;
     let read_again = move || drop(admin.reload());

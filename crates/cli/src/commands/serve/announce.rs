@@ -140,6 +140,21 @@ fn listed(texts: &[String]) -> String {
     }
 }
 
+/// The time after which requests are told of that a stop waits for. Until a worker's turn is over one counts whose client has its
+/// last byte, and has perhaps ended.
+pub(super) const SETTLE: Duration = Duration::from_millis(100);
+
+/// The requests of `active` that are there still after `wait`.
+pub(super) fn lasting(active: impl Fn() -> u64, wait: impl FnOnce()) -> u64 {
+    match active() {
+        0 => 0,
+        _ => {
+            wait();
+            active()
+        }
+    }
+}
+
 /// The line of a server that begins to stop with requests that are still being answered; none without any.
 pub(super) fn stopping(active_requests: u64, grace: Duration) -> Option<String> {
     let grace = duration::format(grace);
@@ -165,6 +180,17 @@ mod tests {
         };
         let text = details(&plan, &of);
         text.lines().map(|line| line.trim().to_owned()).collect()
+    }
+
+    #[test]
+    fn a_request_that_ends_at_once_is_none_that_a_stop_waits_for() {
+        use std::cell::Cell;
+        let count = Cell::new(1);
+        assert_eq!(lasting(|| count.get(), || count.set(0)), 0);
+        count.set(3);
+        assert_eq!(lasting(|| count.get(), || count.set(2)), 2);
+        count.set(0);
+        assert_eq!(lasting(|| count.get(), || panic!("nobody waits")), 0);
     }
 
     const STOP: &str = "Ctrl-C or SIGTERM stops it: requests that are being answered have 10s to end; a second one ends it at once";
