@@ -16,9 +16,14 @@ use rustls::{ServerConfig, SupportedProtocolVersion};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Protocols on TCP in the server's order (RFC 7301).
+/// Protocols on TCP in the server's order (RFC 7301). Clients of HTTP/1.0 that offer nothing else, as `curl --http1.0` does, are
+/// answered in that.
 fn alpn_tcp(protocols: Protocols) -> Vec<Vec<u8>> {
-    let names: [(bool, &[u8]); 2] = [(protocols.http2, b"h2"), (protocols.http1, b"http/1.1")];
+    let names: [(bool, &[u8]); 3] = [
+        (protocols.http2, b"h2"),
+        (protocols.http1, b"http/1.1"),
+        (protocols.http1, b"http/1.0"),
+    ];
     let given = names.into_iter().filter(|(is_given, _)| *is_given);
     given.map(|(_, name)| name.to_vec()).collect()
 }

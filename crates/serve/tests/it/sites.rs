@@ -359,7 +359,12 @@ async fn protocols_that_are_not_given_are_refused() {
             http3: false,
         };
         let server = Running::tls(|options| options.protocols = only);
-        for (name, is_given) in [(&b"http/1.1"[..], http1), (b"h2", http2)] {
+        let names = [
+            (&b"http/1.0"[..], http1),
+            (b"http/1.1", http1),
+            (b"h2", http2),
+        ];
+        for (name, is_given) in names {
             let tls = server.site.client_tls(&[name]);
             let connected = soon(connect_as("localhost", &server, tls)).await;
             assert_eq!(connected.is_ok(), is_given, "{only:?}");
