@@ -42,7 +42,8 @@ pub trait Dispatch: fmt::Debug + Send + Sync {
     ///
     /// `host` is the number of the request's host; `None` for a host that has none. `path` is decoded once, begins with a
     /// slash, and has no empty names, no `.` and no `..`: two spellings of one file are one path. An ambiguous path is
-    /// refused before (400).
+    /// refused before (400). With an escaped slash in a name (`%2F`) it is asked for twice, once with `%2F` in the name and once
+    /// with a slash in its place, as servers differ in that: where the answers differ, the path is refused as well.
     fn dispatch(&self, host: Option<usize>, path: &[u8]) -> Option<usize>;
 
     /// Returns true if a site has a route for that path, so that [`dispatch`](Self::dispatch) leads to a site's

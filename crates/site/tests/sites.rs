@@ -208,6 +208,9 @@ fn no_spelling_of_a_path_has_a_proxy_ask_for_what_another_route_has() {
         for path in ["/x/y;a=b/z;c?d=;/..;/", "/x//y", "/x/a..b;..", "/x/;a=b"] {
             server.check(host, path, 200, &[&format!("GET {path} HTTP/1.1")]);
         }
+        for path in ["/x/a%2Fb", "/x/a%2fb%20c/%2F?d%2Fe", "/x/admin%2Fb"] {
+            server.check(host, path, 200, &[&format!("GET {path} HTTP/1.1")]);
+        }
         for path in [
             "/x/../admin/",
             "/x/%2e%2E/admin/",
@@ -226,7 +229,15 @@ fn no_spelling_of_a_path_has_a_proxy_ask_for_what_another_route_has() {
     for path in ["/admin/", "//admin/x", "/%61dmin/"] {
         server.check("a.example", path, 403, &[]);
     }
-    for path in ["/admin;a=b/x", "/;/admin/x", "/admin;/"] {
+    for path in [
+        "/admin;a=b/x",
+        "/;/admin/x",
+        "/admin;/",
+        "/admin%2Fx",
+        "/%2fadmin/x",
+        "/x%2F..;/admin/",
+        "/x%2f%2e%2e/admin/",
+    ] {
         server.check("a.example", path, 400, &["400 Bad Request\n"]);
     }
 }

@@ -96,6 +96,21 @@ impl<'a> TargetPath<'a> {
         Ok(Cow::Owned([b"/", &self.parse()?.name()[..]].concat()))
     }
 
+    /// Returns the paths that servers may read where names have escaped slashes, each as [`routing`](Self::routing) has it:
+    /// with `%2F` as a part of the name (RFC 3986 section 2.2), where it stays as it is, and with a slash in its place.
+    ///
+    /// # Errors
+    /// As `routing`, of one of them.
+    pub(crate) fn slash_readings(self) -> Result<[Vec<u8>; 2], BadPath> {
+        let path = std::str::from_utf8(self.path).map_err(|_| BadPath)?;
+        let reading = |slash: &str| {
+            let path = path.replace("%2F", slash).replace("%2f", slash);
+            let read = TargetPath::of(path.as_bytes()).routing();
+            read.map(Cow::into_owned)
+        };
+        Ok([reading("%252F")?, reading("/")?])
+    }
+
     /// The name of the file that the path asks for, where it needs no decoding.
     pub(super) fn plain_name(self) -> Option<&'a [u8]> {
         self.path.strip_prefix(b"/").filter(|_| self.is_plain)
@@ -267,6 +282,29 @@ mod tests {
             "/a%4/b",
         ] {
             assert_eq!(parse(path), Err(BadPath), "{path}");
+        }
+    }
+
+    #[test]
+    fn an_escaped_slash_is_read_as_a_part_of_its_name_and_as_a_delimiter() {
+        let readings = |path: &str| TargetPath::of(path.as_bytes()).slash_readings();
+        for (path, in_name, delimiter) in [
+            ("/a%2Fb", "/a%2Fb", "/a/b"),
+            ("/a%2fb%20c/%2F/d?e%2Ff", "/a%2Fb c/%2F/d", "/a/b c/d"),
+            ("/a%252Fb", "/a%2Fb", "/a%2Fb"),
+        ] {
+            let read = [in_name, delimiter].map(|it| it.as_bytes().to_vec());
+            assert_eq!(readings(path), Ok(read), "{path}");
+        }
+        for path in [
+            "/a%2F..",
+            "/%2e%2E%2fa",
+            "/a%2F%5Cb",
+            "/a%2F%00",
+            "/%%2F",
+            "%2Fa",
+        ] {
+            assert_eq!(readings(path), Err(BadPath), "{path}");
         }
     }
 

@@ -88,9 +88,18 @@ impl Content {
         let Some(dispatch) = &self.dispatch else {
             return Ok(0);
         };
-        let path = path.routing();
-        let path = path.map_err(|BadPath| StatusCode::BAD_REQUEST)?;
-        let index = dispatch.dispatch(host, &path);
+        let index = match path.routing() {
+            Ok(path) => dispatch.dispatch(host, &path),
+            Err(BadPath) => {
+                let readings = path.slash_readings();
+                let [in_name, delimiter] = readings.map_err(|BadPath| StatusCode::BAD_REQUEST)?;
+                let index = dispatch.dispatch(host, &in_name);
+                if index != dispatch.dispatch(host, &delimiter) {
+                    return Err(StatusCode::BAD_REQUEST);
+                }
+                index
+            }
+        };
         let index = index.filter(|index| *index < self.targets.len());
         index.ok_or(StatusCode::NOT_FOUND)
     }
