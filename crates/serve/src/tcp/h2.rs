@@ -11,6 +11,7 @@ mod transport;
 mod unsent_budget;
 
 use super::measured::TcpPathSampler;
+use super::socket::Departure;
 use super::tunnel::KEEPALIVE;
 use super::turns::Turns;
 use crate::clients::AdmittedConnection;
@@ -27,7 +28,7 @@ use responses::Responses;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -119,6 +120,8 @@ pub(super) struct Driver {
     ended: bool,
     /// The beginning of the idle time in which memory was given back.
     rested: Option<Instant>,
+    /// Tells that the client has left while nothing is read of it; `None` while it is read.
+    departure: Option<Pin<Box<dyn Future<Output = Departure>>>>,
     /// Looks after the client of a tunnel; `None`: it has asked for none.
     watch: Option<Box<KeepaliveWatch>>,
     admitted: Rc<AdmittedConnection>,
@@ -187,6 +190,7 @@ impl Driver {
             giving_up: None,
             ended: false,
             rested: None,
+            departure: None,
             watch: None,
             admitted,
             held: share.holder(),
@@ -301,7 +305,7 @@ impl Driver {
     }
 
     /// Polls the socket for reading and writing, as far as there is something to do for either.
-    fn poll_socket(&self, cx: &mut Context<'_>) -> io::Result<Wake> {
+    fn poll_socket(&mut self, cx: &mut Context<'_>) -> io::Result<Wake> {
         let mut wake = Wake::default();
         let blocked = !self.output.is_empty() || self.transport.wants_write();
         if blocked {
@@ -317,7 +321,22 @@ impl Driver {
         if !self.ended && !full && !crowded && !scarce {
             wake.readable = ready(self.transport.poll_readable(cx))?;
         }
+        if self.ended || !scarce {
+            self.departure = None;
+        } else if let Poll::Ready(departure) = self.poll_departure(cx) {
+            match departure {
+                Departure::Reset => return Err(io::ErrorKind::ConnectionReset.into()),
+                // What it has asked for ends by that, whatever is unread.
+                Departure::HalfClosed => (self.ended, wake.readable) = (true, true),
+            }
+        }
         Ok(wake)
+    }
+
+    fn poll_departure(&mut self, cx: &mut Context<'_>) -> Poll<Departure> {
+        let transport = &self.transport;
+        let departure = self.departure.get_or_insert_with(|| transport.departure());
+        departure.as_mut().poll(cx)
     }
 
     /// The socket is full, and so is what may be said ahead of it: until it takes more there is nothing

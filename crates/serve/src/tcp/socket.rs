@@ -15,8 +15,35 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-/// Time between two looks whether a client that waits for an answer is still there.
+/// Time between two looks whether a client of which nothing is read is still there.
 const LOOK_PERIOD: Duration = Duration::from_secs(5);
+
+/// The end of a connection, or of its client's half, that is found while nothing is read of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Departure {
+    /// The client has closed its half some seconds ago. What it sent before is still unread.
+    HalfClosed,
+    /// The client has reset the connection, or is found to have vanished.
+    Reset,
+}
+
+/// Returns once the client of a connection of which nothing is read has left.
+pub(super) async fn departure(stream: &TcpStream) -> Departure {
+    loop {
+        let reset = timeout(LOOK_PERIOD, stream.ready(Interest::ERROR));
+        if reset.await.is_ok() {
+            return Departure::Reset;
+        }
+        if is_read_closed(stream) {
+            return Departure::HalfClosed;
+        }
+    }
+}
+
+fn is_read_closed(stream: &TcpStream) -> bool {
+    let state = stream.ready(Interest::READABLE).now_or_never();
+    state.is_some_and(|state| state.is_ok_and(Ready::is_read_closed))
+}
 
 /// Time at which bytes last moved on a connection, and whether the server or the client is to move them.
 #[derive(Debug, Clone)]
@@ -99,8 +126,7 @@ impl Activity {
                 }
                 ready!(look.as_mut().poll(cx));
                 is_looking = false;
-                let state = stream.ready(Interest::READABLE).now_or_never();
-                if state.is_some_and(|state| state.is_ok_and(Ready::is_read_closed)) {
+                if is_read_closed(stream) {
                     return Poll::Ready(());
                 }
             }

@@ -1,7 +1,7 @@
 //! Clients that go away, or take their requests back: the service's work ends at once, and is counted.
 
 use crate::common::{LARGE, Running, get, h2, h3::H3, read, soon};
-use altway_serve::{BoxError, Site};
+use altway_serve::{BoxError, Limits, Site};
 use axum::Router;
 use axum::body::Body;
 use axum::routing::get as on_get;
@@ -47,11 +47,16 @@ struct Seen {
 
 /// One worker: `/` never answers, `/stream` never ends.
 fn waiting(clear: bool) -> (Running, Seen) {
+    waiting_with(clear, |_| {})
+}
+
+fn waiting_with(clear: bool, limit: impl FnOnce(&mut Limits)) -> (Running, Seen) {
     let (begin, began) = mpsc::unbounded_channel();
     let (drops, dropped) = mpsc::unbounded_channel();
     let (stream_begin, stream_drops) = (begin.clone(), drops.clone());
-    let forever = move || async move {
-        let _guard = Guard(drops);
+    // It keeps the request, whose content it doesn't read.
+    let forever = move |request: axum::extract::Request| async move {
+        let _kept = (request, Guard(drops));
         begin.send(()).unwrap();
         std::future::pending::<&'static str>().await
     };
@@ -64,6 +69,7 @@ fn waiting(clear: bool) -> (Running, Seen) {
     let change = |options: &mut altway_serve::Options| {
         options.site = site;
         options.threads = NonZeroUsize::MIN;
+        limit(&mut options.limits);
     };
     let server = match clear {
         true => Running::clear(change),
@@ -78,6 +84,17 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 const HTTP2_GET: &[u8] = b"\0\0\x0e\x01\x05\0\0\0\x01\x82\x86\x84\x01\x09localhost";
 const GOAWAY: &[u8] = &[0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 const CANCEL: &[u8] = &[0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, 8];
+
+const SETTINGS_ACK: &[u8] = &[0, 0, 0, 4, 1, 0, 0, 0, 0];
+
+/// Reads until these bytes have come.
+async fn read_until(client: &mut TcpStream, expected: &[u8]) {
+    let mut received = Vec::new();
+    while !received.windows(expected.len()).any(|it| it == expected) {
+        let n = soon(client.read_buf(&mut received)).await.unwrap();
+        assert!(n > 0, "the connection has ended");
+    }
+}
 
 #[derive(Debug, Clone, Copy)]
 enum Way {
@@ -145,6 +162,33 @@ async fn a_handler_whose_client_of_http1_leaves_something_unread_is_dropped() {
             let _open = leave(client, way).await;
             soon(seen.dropped.recv()).await.unwrap();
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_whose_client_of_http2_leaves_while_its_share_of_memory_is_full_is_dropped() {
+    const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
+    let (server, mut seen) = waiting_with(true, |limits| {
+        limits.max_held_bytes_per_client = Some(1);
+        limits.idle_timeout = NEVER;
+    });
+    // `POST http /` of localhost on stream 1, and content that nobody reads.
+    let post = b"\0\0\x0e\x01\x04\0\0\0\x01\x83\x86\x84\x01\x09localhost";
+    let content = b"\0\0\x05\0\0\0\0\0\x01hello";
+    let [ping, pong] = [0, 1].map(|ack| [0, 0, 8, 6, ack, 0, 0, 0, 0, 7, 7, 7, 7, 7, 7, 7, 7]);
+    for way in [Way::Fin, Way::GoAwayAndFin, Way::Rst] {
+        let mut client = server.connect().await;
+        let begin = [PREFACE, SETTINGS_ACK].concat();
+        client.write_all(&begin).await.unwrap();
+        read_until(&mut client, SETTINGS_ACK).await;
+        // All of it is read at once, and then nothing any more.
+        let request = [&post[..], content, &ping].concat();
+        client.write_all(&request).await.unwrap();
+        read_until(&mut client, &pong).await;
+        soon(seen.began.recv()).await.unwrap();
+        assert!(seen.dropped.try_recv().is_err(), "{way:?}");
+        let _open = leave(client, way).await;
+        soon(seen.dropped.recv()).await.unwrap();
     }
 }
 

@@ -5,12 +5,14 @@
 //! system call that would find it out.
 
 use crate::tcp::measured::TcpPathSampler;
+use crate::tcp::socket::{Departure, departure};
 use crate::tcp::{drain, kernel};
 use altway_http2::Output;
 use altway_socket::{Keepalive, KeepaliveWatch};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustls::ServerConnection;
 use std::io::{self, IoSlice, Read, Write};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -102,6 +104,12 @@ impl Transport {
 
     pub(super) fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.stream.poll_read_ready(cx)
+    }
+
+    /// Resolves once the client has left while nothing is read of it.
+    pub(super) fn departure(&self) -> Pin<Box<dyn Future<Output = Departure>>> {
+        let stream = Rc::clone(&self.stream);
+        Box::pin(async move { departure(&stream).await })
     }
 
     pub(super) fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
