@@ -42,8 +42,13 @@ fn run(text: &str) -> Running {
 impl Running {
     /// The whole response over HTTP/1.1, in lower case up to its content.
     fn ask(&self, host: &str, path: &str) -> String {
+        self.ask_by("GET", host, path)
+    }
+
+    fn ask_by(&self, method: &str, host: &str, path: &str) -> String {
         let mut stream = TcpStream::connect(self.address).unwrap();
-        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        let request =
+            format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
@@ -239,6 +244,34 @@ fn no_spelling_of_a_path_has_a_proxy_ask_for_what_another_route_has() {
         "/x%2f%2e%2e/admin/",
     ] {
         server.check("a.example", path, 400, &["400 Bad Request\n"]);
+    }
+}
+
+#[test]
+fn options_of_the_server_as_a_whole_are_those_of_its_root() {
+    let (origin, files) = (echo(), folder("a"));
+    let health = "[[site.route]]\npath = \"/health\"\nrespond = { body = \"well\" }\n";
+    let server = run(&format!(
+        "[[site]]\nnames = [\"files.example\"]\n{health}[[site.route]]\nfiles = {:?}\n\
+         [[site]]\nnames = [\"proxy.example\"]\n{health}[[site.route]]\nproxy = \"http://{origin}\"\n\
+         [[site]]\nnames = [\"none.example\"]\n{health}",
+        files.path(),
+    ));
+    for (host, expected) in [
+        (
+            "files.example",
+            &["HTTP/1.1 204 ", "allow: GET, HEAD, OPTIONS"][..],
+        ),
+        ("proxy.example", &["HTTP/1.1 200 ", "OPTIONS * HTTP/1.1"]),
+        ("none.example", &["HTTP/1.1 404 "]),
+        ("other.example", &["HTTP/1.1 421 "]),
+    ] {
+        let text = server.ask_by("OPTIONS", host, "*");
+        for part in expected {
+            assert!(text.contains(part), "{host}: {part} in {text}");
+        }
+        let text = server.ask_by("GET", host, "*");
+        assert!(text.starts_with("HTTP/1.1 400 "), "{host}: {text}");
     }
 }
 

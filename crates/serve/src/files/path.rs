@@ -85,13 +85,17 @@ impl<'a> TargetPath<'a> {
     }
 
     /// Returns the path by which requests are told apart: decoded, without what a file system would skip. All
-    /// spellings of one file have the same.
+    /// spellings of one file have the same. It begins with a slash: `*`, by which OPTIONS alone asks for the server as a
+    /// whole (RFC 9110 section 9.3.7), counts as that slash.
     ///
     /// # Errors
     /// As [`parse`]; not UTF-8.
     pub(crate) fn routing(self) -> Result<Cow<'a, [u8]>, BadPath> {
         if self.is_plain {
             return Ok(Cow::Borrowed(self.path));
+        }
+        if self.path == b"*" {
+            return Ok(Cow::Borrowed(b"/"));
         }
         Ok(Cow::Owned([b"/", &self.parse()?.name()[..]].concat()))
     }
