@@ -64,7 +64,8 @@ struct Upload {
     file: Arc<AsyncMutex<Unnamed>>,
     /// Counts requests for it: an earlier one that still appends gives way.
     requests: watch::Sender<u64>,
-    touched: Mutex<Instant>,
+    /// The beginning or the end of the latest request for it.
+    touched: Arc<Mutex<Instant>>,
 }
 
 /// The right to a file for one request, until another one for it comes.
@@ -72,6 +73,14 @@ struct Turn {
     requests: watch::Receiver<u64>,
     /// The requests when this one came, itself among them.
     count: u64,
+    /// That of the upload: an append may take longer than an upload is kept, and goes on after an interruption all the same.
+    touched: Arc<Mutex<Instant>>,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        touch(&self.touched);
+    }
 }
 
 impl Turn {
@@ -153,7 +162,7 @@ impl Uploads {
             folders,
             file: Arc::new(AsyncMutex::new(file)),
             requests: watch::Sender::new(0),
-            touched: Mutex::new(Instant::now()),
+            touched: Arc::new(Mutex::new(Instant::now())),
         });
         let token = self.0.incomplete.add(&upload)?;
         let location = self.path_of(&[FOLDER.into()], &token);
@@ -402,7 +411,7 @@ impl Upload {
     async fn take(&self) -> (OwnedMutexGuard<Unnamed>, Turn) {
         let turn = self.turn();
         let file = Arc::clone(&self.file).lock_owned().await;
-        *self.touched.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        touch(&self.touched);
         (file, turn)
     }
 
@@ -414,7 +423,12 @@ impl Upload {
             count = *requests;
         });
         let requests = self.requests.subscribe();
-        Turn { requests, count }
+        let touched = Arc::clone(&self.touched);
+        Turn {
+            requests,
+            count,
+            touched,
+        }
     }
 
     fn is_old(&self, now: Instant) -> bool {
@@ -422,6 +436,10 @@ impl Upload {
         // One that is appended to is none.
         now.saturating_duration_since(touched) > MAX_AGE && self.file.try_lock().is_ok()
     }
+}
+
+fn touch(touched: &Mutex<Instant>) {
+    *touched.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
 }
 
 impl Incomplete {

@@ -169,7 +169,7 @@ fn begin(it: &Fixture, like: &Upload, client: u8) -> Result<String, Refusal> {
         folders: Vec::new(),
         file: Arc::clone(&like.file),
         requests: watch::Sender::new(0),
-        touched: Mutex::new(Instant::now()),
+        touched: Arc::new(Mutex::new(Instant::now())),
     }))
 }
 
@@ -208,6 +208,20 @@ fn one_that_nobody_asks_for_is_kept_for_an_hour() {
 }
 
 #[test]
+fn one_that_was_appended_to_for_longer_than_it_is_kept_goes_on_after_an_interruption() {
+    let it = resumable();
+    let path = create(&it, "/in/a", "", None);
+    let upload = upload(&it, &path);
+    let append = it.runtime.block_on(upload.take());
+    let began = *upload.touched.lock().unwrap();
+    let is_kept = began + MAX_AGE + Duration::from_nanos(1);
+    while began.elapsed() <= Duration::from_nanos(1) {}
+    drop(append);
+    it.uploads.0.incomplete.forget_old(is_kept);
+    it.ask(Request::head(&path), Full::default()).check(204, "");
+}
+
+#[test]
 fn of_two_requests_at_the_same_moment_the_earlier_gives_way() {
     let it = resumable();
     let upload = upload(&it, &create(&it, "/in/a", "", None));
@@ -216,6 +230,7 @@ fn of_two_requests_at_the_same_moment_the_earlier_gives_way() {
     let late = Turn {
         requests: upload.requests.subscribe(),
         count: first.count,
+        touched: Arc::clone(&upload.touched),
     };
     it.runtime.block_on(async {
         for mut turn in [first, late] {
