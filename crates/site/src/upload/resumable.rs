@@ -9,7 +9,7 @@
 use super::content::Content;
 use super::folder::{Place, Unnamed};
 use super::refusal::Refusal;
-use super::{Uploads, append, empty};
+use super::{Uploads, append, check_fields, empty};
 use altway_serve::{ClientPrefix, EarlyHints};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -299,6 +299,7 @@ impl Uploads {
             let accepted = HeaderValue::from_static(PARTIAL);
             return Err(refusal.with_field(ACCEPT_PATCH, accepted));
         }
+        check_fields(fields)?;
         let is_complete = is_complete(fields)?;
         let is_complete =
             is_complete.ok_or_else(|| Refusal::malformed("there is no Upload-Complete"))?;

@@ -92,6 +92,9 @@ fn lengths_and_fields_are_kept_to() {
         .header("upload-offset", 3)
         .header("upload-complete", "?1");
     it.ask(plain, Full::from("4")).check(415, PARTIAL);
+    let compressed = patch(&path, 0, "?1").header("content-encoding", "gzip");
+    it.ask(compressed, Full::from("4"))
+        .check(415, "Content-Encoding");
     let plain = Request::patch(&path)
         .header("content-type", PARTIAL)
         .header("upload-complete", "?1");
