@@ -192,3 +192,43 @@ async fn a_server_of_another_version_of_http_than_is_configured_is_told_as_one()
         assert_eq!(refusals, told, "{protocol:?}");
     }
 }
+
+/// Answers the first request of a connection over HTTP/2, and the second with a frame that is longer than any may be.
+fn answer_one_then_too_long_a_frame(mut connection: Connection) {
+    let mut is_told = false;
+    connection.read(24);
+    let _ = connection
+        .reader
+        .get_mut()
+        .write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]);
+    while let Some([_, high, low, kind, flags, stream @ ..]) = connection.try_read::<9>() {
+        connection.read(usize::from(u16::from_be_bytes([high, low])));
+        let [a, b, c, d] = stream;
+        match (kind, flags) {
+            (4, 0) => connection.write("\0\0\0\x04\x01\0\0\0\0"),
+            // 200, with the end of the stream.
+            (1, _) if !std::mem::replace(&mut is_told, true) => {
+                let answer = [0, 0, 1, 1, 5, a, b, c, d, 0x88];
+                let _ = connection.reader.get_mut().write_all(&answer);
+            }
+            (1, _) => connection.write("HTTP/1.1 400 Bad Request\r\n\r\n"),
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_has_responded_over_http2_is_not_told_as_one_of_another_version() {
+    let settings = Settings::default();
+    let statistics = Arc::clone(&settings.statistics);
+    let server = tcp(origin(answer_one_then_too_long_a_frame), Protocol::Http2);
+    let running = proxy_with(altway_upstream::Options::new(vec![server]), settings);
+    let mut client = Client::new(running.address, Version::HTTP_2).await;
+    // Not sent again, as its method is not idempotent.
+    for status in [200, 502] {
+        let response = client.ask(Request::post("/"), "").await;
+        assert_eq!(response.status(), status);
+    }
+    let told = [(altway_upstream::Reason::Closed, 1)];
+    assert_eq!(statistics.summary().refusals, told);
+}
