@@ -153,6 +153,32 @@ fn a_reload_changes_sites_and_says_so_and_a_file_with_faults_changes_nothing() {
     assert_eq!(serving.terminate(), Some(0));
 }
 
+#[test]
+fn a_reload_names_what_takes_a_process_for_as_long_as_the_file_says_it() {
+    let dir = Dir::new();
+    dir.file("a/index.html", "home of a");
+    let config = |listen: &str| {
+        format!(
+            "threads = 1\n\n[listen]\n{listen} = [\"127.0.0.1:0\"]\n\n\
+             [[site]]\ndefault = true\nroute = [{{ files = \"a\" }}]\n"
+        )
+    };
+    dir.file("altway.toml", config("https"));
+    let serving = start(&dir);
+    let said = |listen: &str| {
+        dir.file("altway.toml", config(listen));
+        text(&reload(&dir).stdout)
+    };
+    let clear = said("http");
+    assert!(clear.contains("not changed in place: [listen];"), "{clear}");
+    assert_eq!(said("http"), clear);
+    assert_eq!(
+        said("https"),
+        "nothing in the configuration has changed\nread 1 certificate\n"
+    );
+    assert_eq!(serving.terminate(), Some(0));
+}
+
 /// Requests of one client while the configuration is read again and again: each is answered by one of the two.
 #[test]
 fn no_request_is_lost_while_the_configuration_is_read_again() {

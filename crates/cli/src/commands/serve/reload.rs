@@ -1,5 +1,7 @@
 //! The configuration of a running server, read again.
 
+mod report;
+
 use super::acme::{self, Ordering};
 use super::certificate::{Origin, Reading, certificates};
 use super::closed_files::{self, is_denied};
@@ -13,10 +15,11 @@ use crate::config_file;
 use crate::printer::Printer;
 use altway_acme::Manager;
 use altway_admin::Reloaded;
-use altway_config::{Config, Limits, Plan, Site};
+use altway_config::{Config, Plan};
 use altway_proxy::Statistics;
 use altway_serve::ReloadHandle;
 use anyhow::Result;
+use report::{of_whole_process, report};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -28,6 +31,9 @@ const LOGGED_LINES: usize = 32;
 pub(super) struct Reloading {
     /// `None`: options, which stay; their certificates and folders are opened anew.
     file: Option<PathBuf>,
+    /// The configuration that the process began with, of its sites the default one alone: what no reload changes is still
+    /// as it says.
+    begun: Config,
     current: Mutex<Current>,
     server: ReloadHandle,
     /// The files that can be reached.
@@ -59,6 +65,7 @@ impl Reloading {
     ) -> Self {
         Self {
             file,
+            begun: of_whole_process(plan.config()),
             current: Mutex::new(Current { plan, stamps }),
             server,
             sandbox,
@@ -224,7 +231,7 @@ impl Reloading {
         let acme = acme.transpose()?;
         let mut stamps = Stamps::of(plan);
         let ticket_keys = ticket_keys(plan)?;
-        let is_clear = current.config().listen.is_clear_text();
+        let is_clear = self.begun.listen.is_clear_text();
         let shown = match is_clear || plan.config().listen.is_clear_text() {
             true => None,
             false => Some(self.certificates(plan)?),
@@ -245,7 +252,10 @@ impl Reloading {
             self.server.replace_ticket_keys(keys);
         }
         let report = match self.file {
-            Some(_) => report(current, plan) + &read_again(count) + &keys_read_again(current, plan),
+            Some(_) => {
+                let report = report(&self.begun, current, plan);
+                report + &read_again(count) + &keys_read_again(&self.begun, plan)
+            }
             None => read_again_by_options(count).into(),
         };
         Ok((stamps, report))
@@ -273,9 +283,9 @@ fn read_again(count: Option<usize>) -> String {
 }
 
 /// The keys of session tickets that were read; none where the server began with its own, and keeps to them.
-fn keys_read_again(former: &Plan, new: &Plan) -> String {
+fn keys_read_again(begun: &Config, new: &Plan) -> String {
     let keys = &new.config().ticket_keys;
-    if keys.is_empty() || former.config().ticket_keys.is_empty() {
+    if keys.is_empty() || begun.ticket_keys.is_empty() {
         return String::new();
     }
     match keys.len() {
@@ -292,109 +302,6 @@ fn read_again_by_options(certificates: Option<usize>) -> &'static str {
     }
 }
 
-/// A line for each difference of the new plan; never empty.
-fn report(former: &Plan, new: &Plan) -> String {
-    let mut lines: Vec<String> = Vec::new();
-    for site in new.sites() {
-        let before = former.sites().iter().find(|it| is_same(it, site));
-        match before {
-            None => lines.push(format!("added {}", name(site))),
-            Some(before) if before != site => lines.push(format!("changed {}", name(site))),
-            Some(_) => {}
-        }
-    }
-    for site in former.sites() {
-        if !new.sites().iter().any(|it| is_same(it, site)) {
-            lines.push(format!("removed {}", name(site)));
-        }
-    }
-    if former.config().acme != new.config().acme {
-        lines.push("changed [acme]".into());
-    }
-    if former.config().limits.max_body != new.config().limits.max_body {
-        lines.push("changed max-body of [limits]".into());
-    }
-    if let Some(what) = takes_restart(former.config(), new.config()) {
-        lines.push(format!("not changed: {what}; that takes a restart"));
-    }
-    let kept = not_replaced(former.config(), new.config());
-    if !kept.is_empty() {
-        let keys = kept.join(", ");
-        lines.push(format!(
-            "not changed in place: {keys}; start a new process for that, which takes over with `takeover`"
-        ));
-    }
-    if lines.is_empty() {
-        lines.push("nothing in the configuration has changed".into());
-    }
-    lines.join("\n") + "\n"
-}
-
-/// Checks whether two plans mean the same site.
-fn is_same(a: &Site, b: &Site) -> bool {
-    (a.is_default && b.is_default) || a.names.iter().any(|name| b.names.contains(name))
-}
-
-fn name(site: &Site) -> String {
-    match site.names.first() {
-        Some(name) => format!("site {name}"),
-        None => "the default site".into(),
-    }
-}
-
-/// The limits that hold for the process: `max-body` is of routes.
-fn of_process(limits: &Limits) -> Limits {
-    Limits {
-        max_body: None,
-        ..limits.clone()
-    }
-}
-
-/// The setting that differs, of those that a process which takes over has as the former one.
-fn takes_restart(former: &Config, new: &Config) -> Option<String> {
-    let (former, new) = (former.listen.main()?, new.listen.main()?);
-    if former.address != new.address {
-        return Some(format!("the first address of [listen], {}", new.address));
-    }
-    let differs = former.has_http3() != new.has_http3();
-    differs.then(|| "HTTP/3 at the first address of [listen]".into())
-}
-
-/// The keys that are different and hold for the process.
-fn not_replaced(former: &Config, new: &Config) -> Vec<&'static str> {
-    let policy = |config: &Config| {
-        let default = config.sites.iter().find(|site| site.is_default);
-        default.map(|site| site.policy.clone())
-    };
-    let keys = [
-        ("threads", former.threads != new.threads),
-        ("state", former.state != new.state),
-        ("grace", former.grace != new.grace),
-        ("takeover", former.takeover != new.takeover),
-        ("admin", former.admin != new.admin),
-        ("user", former.user != new.user),
-        ("group", former.group != new.group),
-        ("sandbox", former.sandbox != new.sandbox),
-        (
-            "ticket-keys",
-            former.ticket_keys.is_empty() != new.ticket_keys.is_empty(),
-        ),
-        ("[listen]", former.listen != new.listen),
-        ("[transport]", former.transport != new.transport),
-        (
-            "[limits]",
-            of_process(&former.limits) != of_process(&new.limits),
-        ),
-        ("[log]", former.log != new.log),
-        (
-            "the policy of the default site",
-            policy(former) != policy(new),
-        ),
-    ];
-    let changed = keys.into_iter().filter(|(_, is_changed)| *is_changed);
-    changed.map(|(key, _)| key).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -407,50 +314,6 @@ mod tests {
     }
 
     const SITE: &str = "route = [{ respond = { status = 204 } }]\n";
-
-    #[test]
-    fn what_is_new_is_reported_and_what_needs_a_process_is_named() {
-        let former = plan(&format!(
-            "[[site]]\nnames = [\"a.example\"]\n{SITE}[[site]]\nnames = [\"b.example\"]\n{SITE}"
-        ));
-        let new = plan(&format!(
-            "threads = 3\n[[site]]\nnames = [\"a.example\"]\npolicy = \"h2\"\n{SITE}[[site]]\ndefault = true\n{SITE}"
-        ));
-        assert_eq!(
-            report(&former, &new),
-            "changed site a.example\nadded the default site\nremoved site b.example\n\
-             not changed in place: threads, the policy of the default site; start a new process for that, \
-             which takes over with `takeover`\n"
-        );
-        assert_eq!(
-            report(&new, &new),
-            "nothing in the configuration has changed\n"
-        );
-        let limits = |limits: &str| {
-            plan(&format!(
-                "[limits]\n{limits}[[site]]\ndefault = true\n{SITE}"
-            ))
-        };
-        assert_eq!(
-            report(&limits(""), &limits("max-body = \"1MB\"\n")),
-            "changed max-body of [limits]\n"
-        );
-        let listening = |https: &str| {
-            plan(&format!(
-                "[listen]\nhttps = [{https}]\n[[site]]\ndefault = true\n{SITE}"
-            ))
-        };
-        let former = listening("\"*:443\"");
-        let restarts = |https| report(&former, &listening(https)).contains("takes a restart");
-        assert!(!restarts("\"*:443\", \"*:444\""));
-        assert!(restarts("\"*:444\", \"*:443\""));
-        assert!(restarts("{ address = \"*:443\", protocols = [\"h2\"] }"));
-        let kept = report(&limits(""), &limits("max-held = \"1MB\"\n"));
-        assert!(
-            kept.starts_with("not changed in place: [limits];"),
-            "{kept}"
-        );
-    }
 
     #[test]
     fn the_log_has_the_first_lines_of_a_report() {
