@@ -109,6 +109,21 @@ fn tells_twice(stderr: &str) -> bool {
     })
 }
 
+/// Asserts that a command prints one error line, then a blank line and one hint.
+pub(crate) fn assert_error(command: &mut Command, error: &str, hint: &str) {
+    let said = refusal(command);
+    let errors = said
+        .lines()
+        .filter(|line| line.starts_with("error: "))
+        .count();
+    assert_eq!(errors, 1, "{said}");
+    assert!(said.contains(error), "expected `{error}` in:\n{said}");
+    assert!(
+        said.contains(&format!("hint: {hint}")),
+        "expected the hint `{hint}` in:\n{said}"
+    );
+}
+
 /// The stdout of a command that did it.
 pub(crate) fn success(command: &mut Command) -> String {
     let output: Output = command.stdin(Stdio::null()).output().unwrap();

@@ -11,6 +11,7 @@ mod admin_page;
 mod attacks;
 mod backends;
 mod bad_input;
+mod bad_plans;
 mod beacon;
 mod browsers_move;
 mod certificates;
