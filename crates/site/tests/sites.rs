@@ -234,16 +234,16 @@ fn no_spelling_of_a_path_has_a_proxy_ask_for_what_another_route_has() {
     for path in ["/admin/", "//admin/x", "/%61dmin/"] {
         server.check("a.example", path, 403, &[]);
     }
+    for path in ["/admin;a=b/x", "/;/admin/x", "/admin;/"] {
+        server.check("a.example", path, 400, &["400 Bad Request\n"]);
+    }
     for path in [
-        "/admin;a=b/x",
-        "/;/admin/x",
-        "/admin;/",
         "/admin%2Fx",
         "/%2fadmin/x",
         "/x%2F..;/admin/",
         "/x%2f%2e%2e/admin/",
     ] {
-        server.check("a.example", path, 400, &["400 Bad Request\n"]);
+        server.check("a.example", path, 400, &["400 Bad Request"]);
     }
 }
 
