@@ -1,4 +1,4 @@
-//! What a signal that ends the program leaves behind.
+//! Tests of a signal that ends the program: it leaves neither its temporary folder nor a server behind.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::unix::fs::PermissionsExt;

@@ -73,7 +73,7 @@ struct Turn {
     requests: watch::Receiver<u64>,
     /// The requests when this one came, itself among them.
     count: u64,
-    /// That of the upload: an append may take longer than an upload is kept, and goes on after an interruption all the same.
+    /// The upload's time of its latest request, which the end of this one sets: an append may take longer than an upload is kept.
     touched: Arc<Mutex<Instant>>,
 }
 
