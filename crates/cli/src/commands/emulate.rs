@@ -10,6 +10,7 @@ mod path;
 mod proxy;
 
 use crate::backend::BackendArgument;
+use crate::hint::usage_error;
 use crate::printer::Printer;
 use crate::{Answer, signals};
 use altway_emulate::control::{Control, folder};
@@ -22,6 +23,7 @@ use anyhow::{Context, Result, bail};
 use conditions::{Circumstances, Conditions, name_link};
 use path::PathArguments;
 use serde::Serialize;
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
@@ -225,8 +227,21 @@ fn start_client(
     client
         .args(rest)
         .process_group(rustix::process::getpgrp().as_raw_nonzero().get());
-    let client = client.spawn();
-    client.with_context(|| format!("cannot run `{program}`"))
+    client.spawn().map_err(|source| cannot_run(program, source))
+}
+
+/// The error for a `program` that could not be started.
+fn cannot_run(program: &str, source: io::Error) -> anyhow::Error {
+    let hint = match source.kind() {
+        io::ErrorKind::NotFound => {
+            "it has to be in a folder of PATH, or a path; each of its arguments is a word of its own, not quoted with it"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "name a program that this user may run: a file, and executable"
+        }
+        _ => return anyhow::Error::new(source).context(format!("cannot run `{program}`")),
+    };
+    usage_error(format!("cannot run `{program}`: {source}"), hint)
 }
 
 fn options(arguments: &Arguments) -> Result<Options> {

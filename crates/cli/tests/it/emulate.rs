@@ -475,6 +475,43 @@ fn a_processor_and_a_log_that_can_not_be_are_refused_and_nothing_is_left_behind(
     assert!(sockets(&dir).is_empty());
 }
 
+#[test]
+fn a_command_that_can_not_be_run_has_a_hint_and_nothing_is_left_behind() {
+    let Some(dir) = prepare() else { return };
+    let plain = dir.file("plain", "true\n");
+    let is_a_folder = dir.path().display().to_string();
+    for (command, reason, hint) in [
+        (
+            "no-such-program",
+            "No such file",
+            "it has to be in a folder of PATH",
+        ),
+        (
+            "curl -k https://a.example/",
+            "No such file",
+            "it has to be in a folder of PATH",
+        ),
+        (
+            plain.to_str().unwrap(),
+            "Permission denied",
+            "name a program that this user may run",
+        ),
+        (
+            &is_a_folder,
+            "Permission denied",
+            "name a program that this user may run",
+        ),
+    ] {
+        let mut emulate = altway(&dir, ["emulate", "--server", "sleep 60", "--", command]);
+        assert_refused(
+            &mut emulate,
+            &format!("cannot run `{command}`: {reason}"),
+            hint,
+        );
+    }
+    assert!(sockets(&dir).is_empty());
+}
+
 /// A server that puts itself into the background twice, as daemons do, and then runs on.
 fn daemon(dir: &Dir) -> String {
     let worker = dir.file("worker.sh", "while :; do sleep 0.1; done\n");

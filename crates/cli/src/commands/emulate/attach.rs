@@ -1,9 +1,10 @@
 //! `altway emulate attach`: a container as an end of the link that another one is.
 
+use super::cannot_run;
 use crate::Answer;
 use crate::hint::usage_error;
 use altway_emulate::{InterfaceAddress, attach};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -54,7 +55,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Answer> {
         .split_first()
         .expect("clap requires a command");
     let failed = Command::new(program).args(rest).exec();
-    Err(failed).with_context(|| format!("cannot run `{program}`"))
+    Err(cannot_run(program, failed))
 }
 
 fn wait_for(other: SocketAddr) -> Result<()> {
