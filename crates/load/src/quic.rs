@@ -57,7 +57,6 @@ pub(crate) async fn serve(run: &Run<'_>, opening: Opening) -> Result<(), Failure
     if let Some(sessions) = &job.sessions {
         connection.wait_for_ticket(sessions).await;
     }
-    connection.driver.close();
     Ok(())
 }
 

@@ -76,14 +76,6 @@ impl Driver {
         }
     }
 
-    /// Says goodbye, as far as the socket takes it.
-    pub(crate) fn close(mut self) {
-        if let Some((it, quic, _)) = self.endpoint.connection(self.connection) {
-            it.close(quic, Code::H3_NO_ERROR, b"");
-        }
-        let _ = self.flush();
-    }
-
     /// Sends what there is to send, then waits for datagrams, for the endpoint's next time-out or
     /// for `until`, whichever comes first, or returns a little earlier, and tells the endpoint. Drain
     /// the events afterwards. May be dropped while it waits.
@@ -138,6 +130,17 @@ impl Driver {
         if self.endpoint.poll_timeout().is_some_and(|due| due <= now) {
             self.endpoint.handle_timeout(now);
         }
+    }
+}
+
+/// Closes the connection, as far as the socket takes it, whoever drops it; what closed it before is told to the server, too. A server
+/// would hold it until its idle time-out, or half of a handshake until it gives up (RFC 9000 section 10.2).
+impl Drop for Driver {
+    fn drop(&mut self) {
+        if let Some((it, quic, _)) = self.endpoint.connection(self.connection) {
+            it.close(quic, Code::H3_NO_ERROR, b"");
+        }
+        let _ = self.flush();
     }
 }
 

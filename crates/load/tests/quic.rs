@@ -49,22 +49,27 @@ impl Server {
         Self::start_with(script, ServerConfig::new(Arc::new(tls))).await
     }
 
-    async fn start_with(script: Script, mut config: ServerConfig) -> (SocketAddr, JoinHandle<()>) {
-        let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-        let address = socket.local_addr().unwrap();
-        config.quic.transport.max_segments = 1;
-        let mut server = Self {
-            socket,
-            endpoint: <Endpoint>::server(&config, [1; 32]).unwrap(),
-            script,
-            unsent: BTreeMap::new(),
-        };
+    async fn start_with(script: Script, config: ServerConfig) -> (SocketAddr, JoinHandle<()>) {
+        let (address, mut server) = Self::bind(script, config).await;
         let handle = tokio::spawn(async move {
             loop {
                 server.turn().await;
             }
         });
         (address, handle)
+    }
+
+    async fn bind(script: Script, mut config: ServerConfig) -> (SocketAddr, Self) {
+        let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let address = socket.local_addr().unwrap();
+        config.quic.transport.max_segments = 1;
+        let server = Self {
+            socket,
+            endpoint: <Endpoint>::server(&config, [1; 32]).unwrap(),
+            script,
+            unsent: BTreeMap::new(),
+        };
+        (address, server)
     }
 
     async fn turn(&mut self) {
@@ -314,6 +319,25 @@ async fn a_certificate_of_another_ca_is_refused() {
     assert!(error.starts_with("QUIC handshake failed"), "{error}");
     options.trust = Trust::Insecure;
     assert_sound(&run(&options).await.0, Protocol::H3, PAGE.len() as u64);
+}
+
+#[tokio::test]
+async fn a_server_is_told_that_its_certificate_was_refused() {
+    let (identity, other) = (Identity::new(), Identity::new());
+    let config = ServerConfig::new(Arc::new(identity.server_config(&["h3"])));
+    let (address, mut server) = Server::bind(Script::Answer, config).await;
+    let mut options = options("https", Protocol::H3, address);
+    options.trust = other.trust();
+    let heard = async {
+        while server.endpoint.statistics().handshakes.failed == 0 {
+            server.turn().await;
+        }
+    };
+    // Without a word it would give up after ten seconds.
+    let heard = tokio::time::timeout(Duration::from_secs(5), heard);
+    let ((records, _), heard) = tokio::join!(run(&options), heard);
+    assert!(records[0].error.is_some());
+    heard.unwrap();
 }
 
 #[tokio::test]
