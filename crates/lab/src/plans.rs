@@ -17,7 +17,7 @@ macro_rules! shipped {
     };
 }
 
-const SHIPPED: [(&str, &str); 24] = shipped![
+const SHIPPED: [(&str, &str); 25] = shipped![
     "quick",
     "delay-sweep",
     "fine-delay",
@@ -37,6 +37,7 @@ const SHIPPED: [(&str, &str); 24] = shipped![
     "turns-bad",
     "bufferbloat",
     "browsers",
+    "browser-limits",
     "selection",
     "selection-quick",
     "selection-lossy",

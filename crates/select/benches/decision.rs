@@ -41,7 +41,7 @@ fn page(first: u64, rest: u64, responses: u32, start: Start) -> Page {
 
 /// A selector that has learnt enough to go by it, and clients with rates over both transports if they are `known`.
 fn selector(known: bool) -> Selector {
-    let mut config = Config::new(SECRET, &ModelKind::Learned);
+    let mut config = Config::new(SECRET, &ModelKind::Learned(None));
     config.learn_after = 0;
     let selector = Selector::new(config);
     let host = Host::new("elsewhere.test");

@@ -24,7 +24,7 @@ const ENOUGH_HELD: f64 = 4_000.0;
 const CORRECTION: f64 = 0.03;
 
 /// bit/s where no class was measured at all.
-const NO_LIMIT: f64 = 735e6;
+const NO_LIMIT: f64 = 469e6;
 
 /// All classes, each with a lock of its own.
 #[derive(Debug)]
@@ -276,8 +276,8 @@ mod tests {
     fn the_unknown_have_the_least_limit_of_a_browser_and_the_unmeasured_the_median() {
         let of = |class: &str| prior(Surface::embedded(), class.parse().unwrap());
         assert_eq!(of("other-other"), (420e6, UNMEASURED));
-        assert_eq!(of("safari-ios"), (735e6, UNMEASURED));
-        assert_eq!(of("chromium-linux"), (735e6, MEASURED));
+        assert_eq!(of("safari-ios"), (469e6, UNMEASURED));
+        assert_eq!(of("chromium-linux"), (469e6, MEASURED));
     }
 
     #[test]

@@ -242,7 +242,7 @@ mod tests {
     /// A visit of a client with a path of `rtt_ms` and `mbit`, a host, and a selector that was told of it.
     fn seen(rtt_ms: u64, mbit: u64, lost: u64) -> (Selector, Client, Host, DecisionRequest) {
         let secret = Secret::new([1; 16]);
-        let mut config = Config::new(secret, &ModelKind::Learned);
+        let mut config = Config::new(secret, &ModelKind::Learned(None));
         config.learn_after = 0;
         let (selector, host) = (Selector::new(config), Host::new("a"));
         let class = "chromium-linux".parse().unwrap();
@@ -290,7 +290,7 @@ mod tests {
             // What rounding could turn is left out, and what a coin has decided.
             let edge = (prediction.difference + prediction.margin + 0.01).abs() < 1e-3;
             if !edge && by_state.propensity > 0.5 && !by_state.held {
-                let model = ModelKind::Learned.build(Surface::embedded());
+                let model = ModelKind::Learned(None).build(Surface::embedded());
                 let offer = evidence.offer(&*model, client.class(), None, &Mix::default());
                 prop_assert_eq!(offer, by_state.offer, "{:?} {:?}", evidence, by_state);
             }

@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn an_explanation_says_what_is_known_and_what_is_not() {
-        let selector = Selector::new(Config::new(Secret::new([1; 16]), &ModelKind::Learned));
+        let selector = Selector::new(Config::new(Secret::new([1; 16]), &ModelKind::Learned(None)));
         let (host, moment) = (Host::new("a"), DecisionRequest::new(NOW, Transport::Tcp));
         let class = "chromium-linux".parse().unwrap();
         let client = Client::new(&Secret::new([1; 16]), "192.0.2.1".parse().unwrap(), class);
@@ -241,7 +241,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("2.0 of 100 packets lost; the class takes 733 Mbit/s"),
+            text.contains("2.0 of 100 packets lost; the class takes 469 Mbit/s"),
             "{text}"
         );
     }
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn an_explanation_says_under_which_congestion_control_it_predicts_and_how_sure_that_is() {
         let explained = |congestion| {
-            let mut config = Config::new(Secret::new([1; 16]), &ModelKind::Learned);
+            let mut config = Config::new(Secret::new([1; 16]), &ModelKind::Learned(None));
             config.congestion = congestion;
             let class = "chromium-linux".parse().unwrap();
             let client = Client::new(&config.secret, "192.0.2.1".parse().unwrap(), class);

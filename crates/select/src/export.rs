@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn each_client_is_told_of_by_its_key_until_it_is_forgotten() {
         let secret = Secret::new([1; 16]);
-        let selector = Selector::new(Config::new(secret, &ModelKind::Learned));
+        let selector = Selector::new(Config::new(secret, &ModelKind::Learned(None)));
         let class = "firefox-linux".parse().unwrap();
         let clients = ["192.0.2.1", "192.0.2.2"].map(|address| {
             let client = Client::new(&secret, address.parse().unwrap(), class);

@@ -18,7 +18,7 @@
 //! use std::time::Duration;
 //!
 //! // Once: a selector for all workers, and a host for each name that is served.
-//! let selector = Selector::new(Config::new(Secret::new([7; 16]), &ModelKind::Learned));
+//! let selector = Selector::new(Config::new(Secret::new([7; 16]), &ModelKind::Learned(None)));
 //! let host = Host::new("example.org");
 //!
 //! // A connection begins. The fields of its first request tell the client's class: its program and system.
@@ -55,7 +55,7 @@
 //!
 //! // The state outlives the process.
 //! let kept = selector.snapshot(now);
-//! let successor = Selector::new(Config::new(Secret::new([7; 16]), &ModelKind::Learned));
+//! let successor = Selector::new(Config::new(Secret::new([7; 16]), &ModelKind::Learned(None)));
 //! successor.restore(&kept, now)?;
 //! assert_eq!(successor.decide(&client, &host, &moment).offer, Offer::Http2);
 //! # Ok::<(), Box<dyn std::error::Error>>(())

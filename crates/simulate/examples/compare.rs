@@ -37,7 +37,7 @@ fn policies() -> Vec<(&'static str, Box<dyn Policy>)> {
         ),
         ("study", selected(ModelKind::Study(Default::default()))),
         ("surface", selected(ModelKind::Surface(None))),
-        ("learned", selected(ModelKind::Learned)),
+        ("learned", selected(ModelKind::Learned(None))),
         ("clairvoyant", Box::new(Clairvoyant)),
     ]
 }

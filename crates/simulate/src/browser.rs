@@ -37,7 +37,8 @@ struct Traits {
     user_agent: &'static str,
 }
 
-/// Limits of desktop Chromium are measured, those of phones and Safari are assumptions.
+/// Limits of phones and Safari are assumptions, as is that of Chromium on a machine for itself: the surface's is of two processors with
+/// a server beside it. Servers have to find them out.
 const TRAITS: [Traits; 8] = [
     Traits {
         browser: Browser::ChromiumDesktop,

@@ -46,7 +46,7 @@ fn learned_and_h3(
         let mut population = Population::new(region, mix, seed);
         population.clients = 2_000;
         change(&mut population);
-        let model = ModelKind::Learned;
+        let model = ModelKind::Learned(None);
         learned.push(run(
             &population,
             &mut SelectorPolicy::new(&model, surface.clone()),

@@ -267,7 +267,7 @@ fn a_learned_servers_log_says_what_the_simulation_says() {
             ..Population::new(region, mix, seed)
         };
         let policy =
-            SelectorPolicy::new(&ModelKind::Learned, Surface::embedded().clone()).with_log();
+            SelectorPolicy::new(&ModelKind::Learned(None), Surface::embedded().clone()).with_log();
         let logged = Timed::run(&population, Logging::of(policy));
         let worlds = [
             Timed::run(&population, AlwaysH2).times,

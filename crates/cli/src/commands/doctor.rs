@@ -80,7 +80,7 @@ fn certificate(chain: &Path, key: &Path) -> Result<Vec<Finding>> {
 
 /// Checks what the DNS says of HTTP/3 at a host whose server chooses.
 fn https_record(host: &str) -> Result<Finding> {
-    let published = Published::look_up(host, 443, &ModelKind::Learned, None)?;
+    let published = Published::look_up(host, 443, &ModelKind::Learned(None), None)?;
     let wrong = published.fault.is_some();
     Ok(Finding {
         topic: Topic::HttpsRecord,

@@ -70,7 +70,8 @@ answered 425 (Too Early), and browsers send them again after the handshake.
 
 Policies: the clients that are offered HTTP/3 by the Alt-Svc field
   learned    those for which it is faster, by measurements of them and of others like them
-  surface    the same by predicted times alone; surface:FILE by those of `altway policy fit`
+  surface    the same by predicted times alone
+             learned:FILE and surface:FILE predict times as `altway policy fit` found them
   study      clients on one side of a line over delay and loss; delay= and loss= set it
   threshold  clients whose path is unknown, far (min RTT) or lossy; rtt= and loss= set the bounds
   h3         everybody

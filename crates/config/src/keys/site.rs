@@ -40,7 +40,7 @@ pub const SITE: Section = Section {
             "policy",
             Form::Text("learned"),
             "\"learned\"",
-            "Who is offered HTTP/3: `learned` (by what each client and others like it have shown), `surface` or `surface:FILE` (by measured times), `threshold` or `threshold:rtt=TIME,loss=SHARE`, `study` or `study:delay=TIME,loss=SHARE`, `h3` or `h2` (all clients).",
+            "Who is offered HTTP/3: `learned` or `learned:FILE` (by what each client and others like it have shown, and by predicted times until then), `surface` or `surface:FILE` (by predicted times alone), `threshold` or `threshold:rtt=TIME,loss=SHARE`, `study` or `study:delay=TIME,loss=SHARE`, `h3` or `h2` (all clients).",
         ),
         key(
             "beacon",

@@ -116,10 +116,11 @@ impl Walk {
     }
 
     fn policy(&mut self, table: &Table<'_, '_>) -> Option<ModelKind> {
-        match self.parsed(table, "policy")? {
-            ModelKind::Surface(Some(file)) => Some(ModelKind::Surface(Some(self.in_folder(&file)))),
-            other => Some(other),
+        let mut policy: ModelKind = self.parsed(table, "policy")?;
+        if let Some(file) = policy.file_mut() {
+            *file = self.in_folder(file);
         }
+        Some(policy)
     }
 
     fn beacon(&mut self, table: &Table<'_, '_>) -> Option<Ratio> {

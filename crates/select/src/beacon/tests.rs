@@ -12,7 +12,7 @@ const SECRET: Secret = Secret::new([1; 16]);
 const TEXT: &[u8] = b"v=1&p=h3&n=12&s=12&b=345678&t=1234&l=1402";
 
 fn selector() -> Selector {
-    Selector::new(Config::new(SECRET, &ModelKind::Learned))
+    Selector::new(Config::new(SECRET, &ModelKind::Learned(None)))
 }
 
 fn client(address: impl Into<IpAddr>) -> Client {

@@ -15,7 +15,7 @@ fn truth() -> Surface {
         ("handshake-bytes = 2600.0", "handshake-bytes = 4000.0"),
         ("handshake-seconds = 0.0005", "handshake-seconds = 0.002"),
         ("request-seconds = 0.0002", "request-seconds = 0.001"),
-        ("chromium-linux = 735e6", "chromium-linux = 500e6"),
+        ("chromium-linux = 469e6", "chromium-linux = 500e6"),
         ("firefox-linux = 420e6", "firefox-linux = 300e6"),
     ]
     .iter()

@@ -10,8 +10,8 @@ use std::str::FromStr;
 /// The name of a model with its settings.
 ///
 /// Text form: `h2`, `h3`, `threshold`, `threshold:rtt=50ms,loss=1%`, `study`, `study:delay=20ms,loss=3.5%` (each
-/// setting may be left out), `surface`, `surface:FILE`, `learned`.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// setting may be left out), `surface`, `surface:FILE`, `learned`, `learned:FILE`.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelKind {
     /// HTTP/2 for everybody; offers of HTTP/3 are revoked at once.
     FixedH2,
@@ -24,8 +24,14 @@ pub enum ModelKind {
     /// HTTP/3 where a surface predicts it to be faster: that of a file, or the embedded one.
     Surface(Option<String>),
     /// The same with what is learnt of clients and classes.
-    #[default]
-    Learned,
+    Learned(Option<String>),
+}
+
+/// What is learnt, on the embedded surface.
+impl Default for ModelKind {
+    fn default() -> Self {
+        Self::Learned(None)
+    }
 }
 
 impl ModelKind {
@@ -33,7 +39,15 @@ impl ModelKind {
     #[must_use]
     pub fn file(&self) -> Option<&str> {
         match self {
-            Self::Surface(file) => file.as_deref(),
+            Self::Surface(file) | Self::Learned(file) => file.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The same file, to be named anew: by its place, where it was named from a folder.
+    pub fn file_mut(&mut self) -> Option<&mut String> {
+        match self {
+            Self::Surface(file) | Self::Learned(file) => file.as_mut(),
             _ => None,
         }
     }
@@ -47,7 +61,7 @@ impl ModelKind {
             Self::Threshold(threshold) => Box::new(*threshold),
             Self::Study(study) => Box::new(*study),
             Self::Surface(file) => Box::new(SurfaceModel::surface(surface.clone(), file.is_some())),
-            Self::Learned => Box::new(SurfaceModel::learned(surface.clone())),
+            Self::Learned(_) => Box::new(SurfaceModel::learned(surface.clone())),
         }
     }
 }
@@ -65,7 +79,8 @@ impl fmt::Display for ModelKind {
             }
             Self::Surface(None) => "surface".into(),
             Self::Surface(Some(file)) => format!("surface:{file}"),
-            Self::Learned => "learned".into(),
+            Self::Learned(None) => "learned".into(),
+            Self::Learned(Some(file)) => format!("learned:{file}"),
         };
         f.pad(&text)
     }
@@ -77,7 +92,7 @@ impl fmt::Display for ModelKind {
 pub enum ParseModelError {
     /// No model has this name.
     #[error(
-        "`{0}` is not a policy: expected learned, surface, surface:FILE, h2, h3, \
+        "`{0}` is not a policy: expected learned, learned:FILE, surface, surface:FILE, h2, h3, \
          threshold:rtt=50ms,loss=1% or study:delay=20ms,loss=3.5%"
     )]
     Unknown(String),
@@ -109,7 +124,8 @@ impl FromStr for ModelKind {
         match (name, settings) {
             ("h2", None) => Ok(Self::FixedH2),
             ("h3", None) => Ok(Self::FixedH3),
-            ("learned", None) => Ok(Self::Learned),
+            ("learned", None) => Ok(Self::Learned(None)),
+            ("learned", Some(file)) if !file.is_empty() => Ok(Self::Learned(Some(file.into()))),
             ("surface", None) => Ok(Self::Surface(None)),
             ("surface", Some(file)) if !file.is_empty() => Ok(Self::Surface(Some(file.into()))),
             ("threshold", settings) => {
@@ -189,6 +205,7 @@ mod tests {
             "surface",
             "surface:a:b.toml",
             "learned",
+            "learned:fitted.toml",
             "study:delay=1ms,loss=2%",
         ] {
             assert_eq!(text.parse::<ModelKind>().unwrap().to_string(), text);
@@ -201,7 +218,7 @@ mod tests {
         assert!(
             error("h4")
                 .to_string()
-                .contains("expected learned, surface")
+                .contains("expected learned, learned:FILE, surface")
         );
         for text in [
             "threshold:",
@@ -217,7 +234,7 @@ mod tests {
         assert!(
             matches!(error("threshold:loss=150%"), ParseModelError::Value { setting, .. } if setting == "loss")
         );
-        for text in ["h2:rtt=1ms", "surface:", "learned:x", ""] {
+        for text in ["h2:rtt=1ms", "surface:", "learned:", ""] {
             assert!(matches!(error(text), ParseModelError::Unknown(_)), "{text}");
         }
     }

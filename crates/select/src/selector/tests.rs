@@ -251,7 +251,7 @@ fn a_large_first_response_measures_an_unknown_path_before_anything_is_said() {
 fn hosts_of_one_client_are_decided_by_what_they_send() {
     let selector = selector("learned");
     let client = client("chromium-linux", 1);
-    selector.observe(&client, &host(), &seen(Transport::Tcp, 12, 900), NOW);
+    selector.observe(&client, &host(), &seen(Transport::Tcp, 12, 300), NOW);
     let downloads = Host::new("downloads.example.org");
     for _ in 0..300 {
         downloads.mix.lock().unwrap().add(500_000_000, 1, false);
@@ -359,7 +359,7 @@ fn no_24_moves_the_limit_of_a_class_by_more_than_six_votes_a_day() {
         selector.limit("safari-macos".parse().unwrap())
     };
     assert_eq!(limit(6), limit(1_000));
-    assert!(limit(5) > 735e6 / 1.51);
+    assert!(limit(5) > 469e6 / 1.51);
 }
 
 #[test]

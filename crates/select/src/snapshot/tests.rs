@@ -12,7 +12,7 @@ use std::time::Duration;
 const NOW: UnixTime = UnixTime::from_secs(1_795_392_000);
 
 fn selector(secret: u8) -> Selector {
-    let mut config = Config::new(Secret::new([secret; 16]), &ModelKind::Learned);
+    let mut config = Config::new(Secret::new([secret; 16]), &ModelKind::Learned(None));
     config.max_clients = 65_536;
     Selector::new(config)
 }
@@ -106,7 +106,7 @@ fn after_a_restart_with_another_congestion_control_no_rate_of_the_former_is_gone
     assert_eq!(snapshot_congestion(&bytes), Some([loss, loss]));
     assert_eq!(snapshot_congestion(&bytes[..20]), None);
     let after = |congestion| {
-        let mut config = Config::new(Secret::new([1; 16]), &ModelKind::Learned);
+        let mut config = Config::new(Secret::new([1; 16]), &ModelKind::Learned(None));
         (config.max_clients, config.congestion) = (65_536, congestion);
         let after = Selector::new(config);
         after.restore(&bytes, NOW).unwrap();

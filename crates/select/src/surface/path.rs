@@ -115,7 +115,7 @@ mod tests {
     fn a_class_that_nobody_measured_has_the_median_or_the_least() {
         let limit = |class: &str| Surface::embedded().expected_limit(class.parse().unwrap());
         assert_eq!(limit("firefox-linux"), 420e6);
-        assert_eq!(limit("safari-ios"), 735e6);
+        assert_eq!(limit("safari-ios"), 469e6);
         assert_eq!(limit("other-other"), 420e6);
     }
 
@@ -141,7 +141,7 @@ mod tests {
         let path_properties = Surface::embedded().path_properties(class, 1e9, 0.01, 0.0, both);
         assert_eq!(path_properties.rate2, 1e9);
         assert!(
-            (600e6..735e6).contains(&path_properties.rate3),
+            (400e6..469e6).contains(&path_properties.rate3),
             "{}",
             path_properties.rate3
         );

@@ -78,9 +78,9 @@ fn the_congestion_control_of_each_transport_decides_on_lossy_paths() {
 fn limits_are_of_classes_or_the_median() {
     let surface = Surface::embedded();
     let limit = |class: &str| surface.limit(class.parse().unwrap());
-    assert_eq!(limit("chromium-linux"), Some(735e6));
+    assert_eq!(limit("chromium-linux"), Some(469e6));
     assert_eq!(limit("safari-ios"), None);
-    assert_eq!(surface.median_limit(), Some(735e6));
+    assert_eq!(surface.median_limit(), Some(469e6));
     assert_eq!(surface.least_browser_limit(), Some(420e6));
 }
 

@@ -5,7 +5,6 @@ use crate::config_file;
 use crate::hint::usage_error;
 use crate::printer::Printer;
 use altway_config::{Action, Certificate, Config, Plan, PrintExtent, Secret};
-use altway_select::ModelKind;
 use anyhow::Result;
 use clap::Parser;
 use std::ffi::OsString;
@@ -92,7 +91,7 @@ fn make_absolute(config: &mut Config) -> Result<()> {
                 paths.push(file);
             }
         }
-        if let ModelKind::Surface(Some(file)) = &mut site.policy {
+        if let Some(file) = site.policy.file_mut() {
             *file = std::path::absolute(&*file)?.to_string_lossy().into_owned();
         }
         for route in &mut site.routes {

@@ -37,8 +37,8 @@ pub(crate) struct Arguments {
     /// Files that `altway serve --selection-log FILE` wrote.
     #[arg(value_name = "LOG", required = true)]
     logs: Vec<PathBuf>,
-    /// Policies to evaluate beside h2 and h3: surface, surface:FILE or FILE, learned, threshold:…, study:…; may be
-    /// given several times.
+    /// Policies to evaluate beside h2 and h3: surface, surface:FILE or FILE, learned, learned:FILE, threshold:…,
+    /// study:…; may be given several times.
     #[arg(long, value_name = "POLICY")]
     policy: Vec<PolicyArgument>,
     /// The surface by which times are predicted [default: the one that ships].

@@ -16,7 +16,7 @@ use clap::builder::RangedU64ValueParser;
 use std::path::{Path, PathBuf};
 use text::Summary;
 
-/// Fit a surface to runs of the lab and write it as a file for `--policy surface:FILE`.
+/// Fit a surface to runs of the lab and write it as a file for `--policy learned:FILE`.
 ///
 /// The coefficients are those with the least squares of ln(T3/T2) and, with less weight, of ln T2, over all cells of
 /// the runs: rates, delays, losses, sizes, pages, new and open connections, and one limit over QUIC for each class of

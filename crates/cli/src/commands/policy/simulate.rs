@@ -46,8 +46,8 @@ pub(crate) struct Arguments {
         hide_possible_values = true
     )]
     population: Vec<PopulationName>,
-    /// Policy to try: h2, h3, threshold:…, study:…, surface:FILE, learned, or clairvoyant, which knows each path as it
-    /// really is; may be given several times.
+    /// Policy to try: h2, h3, threshold:…, study:…, surface:FILE, learned, learned:FILE, or clairvoyant, which knows
+    /// each path as it really is; may be given several times.
     #[arg(long, value_name = "POLICY", default_values = ["h2", "h3", "learned", "clairvoyant"])]
     policy: Vec<Candidate>,
     /// Clients of each population.

@@ -5,12 +5,14 @@ use altway_select::{ModelKind, Surface};
 use anyhow::Result;
 use std::path::Path;
 
-/// The surface that `named` goes by: `surface` and `learned` have the embedded one, `surface:FILE` and FILE that
-/// of a file.
+/// The surface that `named` goes by: `surface` and `learned` have the embedded one, `surface:FILE`, `learned:FILE` and
+/// FILE that of a file.
 pub(super) fn named(named: &str) -> Result<Surface> {
     let file = match named.parse() {
-        Ok(ModelKind::Surface(None) | ModelKind::Learned) => return Ok(Surface::embedded().clone()),
-        Ok(ModelKind::Surface(Some(file))) => file,
+        Ok(ModelKind::Surface(None) | ModelKind::Learned(None)) => {
+            return Ok(Surface::embedded().clone());
+        }
+        Ok(ModelKind::Surface(Some(file)) | ModelKind::Learned(Some(file))) => file,
         Ok(_) => {
             return Err(usage_error(
                 format!("`{named}` predicts no times: it has no surface"),

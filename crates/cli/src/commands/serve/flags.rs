@@ -67,8 +67,8 @@ pub(crate) struct Flags {
         hide_env_values = true
     )]
     run_mode: Option<RunMode>,
-    /// The clients that are offered HTTP/3: learned (by measurements of each client and others like it), surface or
-    /// surface:FILE (by predicted times), threshold or threshold:rtt=TIME,loss=SHARE, study or
+    /// The clients that are offered HTTP/3: learned or learned:FILE (by measurements of each client and others like it),
+    /// surface or surface:FILE (by predicted times), threshold or threshold:rtt=TIME,loss=SHARE, study or
     /// study:delay=TIME,loss=SHARE, h3 or h2 (all clients).
     #[arg(long, default_value_t = Policy::default())]
     policy: Policy,

@@ -2,7 +2,6 @@
 
 use altway_admin::Address;
 use altway_config::{Action, Certificate, Issuer, Plan, Secret};
-use altway_select::ModelKind;
 use altway_serve::certs::Store;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -91,7 +90,7 @@ impl Places {
             let lists = clients.revocation.iter();
             lists.for_each(|it| self.secret(it.clone()));
         }
-        if let ModelKind::Surface(Some(file)) = &site.policy {
+        if let Some(file) = site.policy.file() {
             self.secret(PathBuf::from(file));
         }
         for route in &site.routes {

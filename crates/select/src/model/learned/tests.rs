@@ -172,7 +172,7 @@ fn decisions(
     congestion: [Congestion; 2],
     events: &[Event],
 ) -> Vec<Decision> {
-    let mut config = Config::new(SECRET, &ModelKind::Learned);
+    let mut config = Config::new(SECRET, &ModelKind::Learned(None));
     (config.model, config.congestion) = (model, congestion);
     (config.max_clients, config.learn_after) = (1_024, 10);
     let selector = Selector::new(config);
@@ -242,7 +242,7 @@ proptest! {
 #[test]
 fn a_rate_that_loss_explains_is_not_taken_for_the_path_s() {
     let predict = |lost: u64| {
-        let selector = Selector::new(Config::new(SECRET, &ModelKind::Learned));
+        let selector = Selector::new(Config::new(SECRET, &ModelKind::Learned(None)));
         let (host, rtt) = (Host::default(), Some(Duration::from_millis(50)));
         let class = "altway-other".parse().unwrap();
         let client = Client::new(&SECRET, Ipv4Addr::new(192, 0, 2, 1).into(), class);

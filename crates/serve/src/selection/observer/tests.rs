@@ -103,7 +103,7 @@ impl<'a> Scene<'a> {
 }
 
 fn learned() -> Selection {
-    Selection::of(&ModelKind::Learned)
+    Selection::of(&ModelKind::Learned(None))
 }
 
 #[test]
