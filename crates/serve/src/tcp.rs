@@ -193,7 +193,8 @@ impl Context {
                 Box::pin(self.http1(socket, &client, &activity, stop)).await
             }
             Some(Begun::Http1OverTls(session, activity)) => {
-                Box::pin(self.http1(*session, &client, &activity, stop)).await
+                // It stays in its box: a future has room for what it is given and, once more, for where that goes.
+                Box::pin(self.http1(session, &client, &activity, stop)).await
             }
         }
     }

@@ -129,6 +129,12 @@ impl Buffering for TlsStream<Socket> {
     }
 }
 
+impl<S: Buffering> Buffering for Box<S> {
+    fn is_buffering(&self) -> bool {
+        (**self).is_buffering()
+    }
+}
+
 /// A stream whose writes are counted.
 pub(super) struct Counting<S> {
     stream: S,
