@@ -23,7 +23,9 @@
 //! let app: Router = Router::new().route("/", any(upgrade));
 //! ```
 //!
-//! The future of `on_upgrade` is dropped when the client disconnects. A client that only closes its half of the
+//! When the client disconnects, receiving and sending fail at once, so that a handler comes to what follows its loop.
+//! It has five seconds for that: then the future of `on_upgrade` is dropped, also where it waits for something else than
+//! its client, for which axum's would wait for ever. A client that only closes its half of the
 //! stream stays connected: [`WebSocket::recv`] returns `None`, or an error. A WebSocket over which no byte moves
 //! for [`Limits::idle_timeout`](crate::Limits::idle_timeout) ends, so applications that are silent for longer
 //! should send a [`Message::Ping`] now and then.
@@ -47,11 +49,17 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Version};
 use std::borrow::Cow;
 use std::fmt;
+use std::pin::pin;
+use std::time::Duration;
+use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
 /// Bytes of the buffer that each WebSocket reads into; tungstenite's default is 128 KiB.
 const READ_BUFFER: usize = 8 << 10;
+
+/// Time that a handler has for what it does once its client is gone.
+const FAREWELL: Duration = Duration::from_secs(5);
 
 /// Extractor of a request that asks for a WebSocket. [`on_upgrade`](Self::on_upgrade) makes the response.
 #[must_use = "a client waits for the response that `on_upgrade` makes"]
@@ -178,7 +186,7 @@ impl<F> WebSocketUpgrade<F> {
     }
 
     /// The response that opens the WebSocket. When it is sent, `callback` is called with the WebSocket, in a
-    /// task of its own, and its future is dropped as soon as the client is gone.
+    /// task of its own. Its future is dropped if it has not ended five seconds after the client is gone.
     ///
     /// # Panics
     /// Outside of a Tokio runtime; handlers always run in one.
@@ -207,7 +215,7 @@ impl<F> WebSocketUpgrade<F> {
     }
 }
 
-/// Calls back with the WebSocket of a tunnel, until its client is gone.
+/// Calls back with the WebSocket of a tunnel, until some time after its client is gone.
 async fn run<C, Fut>(
     tunnel: Tunnel,
     config: WebSocketConfig,
@@ -219,11 +227,14 @@ async fn run<C, Fut>(
 {
     let gone = tunnel.gone();
     let stream = WebSocketStream::from_raw_socket(tunnel, Role::Server, Some(config)).await;
+    let mut callback = pin!(callback(WebSocket::new(stream, protocol)));
     tokio::select! {
         biased;
+        () = &mut callback => return,
         () = gone => {}
-        () = callback(WebSocket::new(stream, protocol)) => {}
     }
+    // What it receives or sends has failed by now: what follows its loop has the time to run.
+    let _ = timeout(FAREWELL, callback).await;
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for WebSocketUpgrade {

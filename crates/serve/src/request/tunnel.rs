@@ -57,7 +57,7 @@ impl Tunnel {
         let pipe = Arc::clone(&self.service_half.0);
         std::future::poll_fn(move |cx| {
             let mut state = lock(&pipe);
-            if state.gone && !state.finished {
+            if state.is_gone() {
                 return Poll::Ready(());
             }
             state.watcher = Some(cx.waker().clone());
@@ -74,13 +74,20 @@ impl AsyncRead for Tunnel {
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
         while this.unread.is_empty() {
-            match ready!(Pin::new(&mut this.incoming).poll_frame(cx)) {
-                None => return Poll::Ready(Ok(())),
-                Some(Ok(frame)) => this.unread = frame.into_data().unwrap_or_default(),
-                Some(Err(error)) => {
+            match Pin::new(&mut this.incoming).poll_frame(cx) {
+                Poll::Ready(None) => return Poll::Ready(Ok(())),
+                Poll::Ready(Some(Ok(frame))) => {
+                    this.unread = frame.into_data().unwrap_or_default();
+                }
+                Poll::Ready(Some(Err(error))) => {
                     let error = io::Error::new(io::ErrorKind::ConnectionReset, error);
                     return Poll::Ready(Err(error));
                 }
+                // Its half may be there for seconds after what it takes no more.
+                Poll::Pending if this.service_half.poll_gone(cx) => {
+                    return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+                }
+                Poll::Pending => return Poll::Pending,
             }
         }
         let n = this.unread.len().min(buffer.remaining());
@@ -140,10 +147,19 @@ struct Pipe {
     moved: Instant,
     /// The service, when it waits for room.
     writer: Option<Waker>,
+    /// The service, when it waits for bytes of the client.
+    reader: Option<Waker>,
     /// The connection, when it waits for bytes.
     carrier: Option<Waker>,
     /// Task that waits for the tunnel to open, and then for its client to go.
     watcher: Option<Waker>,
+}
+
+impl Pipe {
+    /// Returns true if the client is gone, before the service has ended the stream.
+    fn is_gone(&self) -> bool {
+        self.gone && !self.finished
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,6 +180,7 @@ pub(super) fn pipe() -> (ServiceHalf, ConnectionHalf) {
         gone: false,
         moved: Instant::now(),
         writer: None,
+        reader: None,
         carrier: None,
         watcher: None,
     }));
@@ -193,6 +210,16 @@ impl ServiceHalf {
         }
         state.watcher = Some(cx.waker().clone());
         Poll::Pending
+    }
+
+    /// Returns true if the client is gone, before the service has ended the stream. With `false` the reader is woken then.
+    fn poll_gone(&self, cx: &Context<'_>) -> bool {
+        let mut state = lock(&self.0);
+        let is_gone = state.is_gone();
+        if !is_gone {
+            state.reader = Some(cx.waker().clone());
+        }
+        is_gone
     }
 
     fn finish(&self) {
@@ -307,7 +334,11 @@ impl ConnectionHalf {
         let mut state = lock(&self.pipe);
         state.gone = true;
         state.bytes = BytesMut::new();
-        let wakers = [state.writer.take(), state.watcher.take()];
+        let wakers = [
+            state.writer.take(),
+            state.reader.take(),
+            state.watcher.take(),
+        ];
         drop(state);
         wakers.into_iter().flatten().for_each(Waker::wake);
     }
@@ -442,5 +473,36 @@ mod tests {
         assert_eq!(byte, *b"b");
         let error = tunnel.read_exact(&mut byte).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_goes_fails_whoever_reads_before_the_end_of_its_half() {
+        let (reports, _reported) = unbounded_channel();
+        let (_from_client, body) = upload((), &reports, None);
+        let (service_half, connection_half) = pipe();
+        let mut tunnel = Tunnel::new(body, service_half);
+        let read = tokio::spawn(async move { tunnel.read(&mut [0]).await });
+        tokio::task::yield_now().await;
+        drop(connection_half);
+        let error = read.await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_client_s_half_is_read_to_its_end_after_the_service_has_ended_its_own() {
+        let (reports, _reported) = unbounded_channel();
+        let (from_client, body) = upload((), &reports, None);
+        let (service_half, connection_half) = pipe();
+        let mut tunnel = Tunnel::new(body, service_half);
+        tunnel.shutdown().await.unwrap();
+        drop(connection_half);
+        let read = tokio::spawn(async move {
+            let mut content = Vec::new();
+            tunnel.read_to_end(&mut content).await.map(|_| content)
+        });
+        tokio::task::yield_now().await;
+        from_client.push(|| Bytes::from_static(b"late"));
+        from_client.complete();
+        assert_eq!(read.await.unwrap().unwrap(), b"late");
     }
 }

@@ -115,8 +115,49 @@ pub(crate) fn silent() -> (
     (Router::new().route("/", any(handler)), began, dropped)
 }
 
+/// `/` receives until nothing more comes, and then does what takes a moment, as handlers of axum do that keep a list of who is
+/// there: it tells when that is done.
+fn tidying() -> (Router, mpsc::UnboundedReceiver<()>) {
+    let (tidy, tidied) = mpsc::unbounded_channel();
+    let handler = async move |upgrade: WebSocketUpgrade| {
+        let tidy = tidy.clone();
+        upgrade.on_upgrade(async move |mut socket: WebSocket| {
+            while let Some(Ok(_)) = socket.recv().await {}
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            tidy.send(()).unwrap();
+        })
+    };
+    (Router::new().route("/", any(handler)), tidied)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_handler_whose_client_vanishes_is_dropped_at_once() {
+async fn what_a_handler_does_after_its_loop_is_done_when_its_client_is_gone() {
+    let (app, mut tidied) = tidying();
+    let server = on_worker(app, |_| {});
+    for over in ALL {
+        for says_goodbye in [true, false] {
+            let (mut socket, gone) = over.connect(&server, "/").await;
+            if says_goodbye {
+                soon(socket.close(None)).await.unwrap();
+                soon(socket.next()).await.unwrap().unwrap();
+            }
+            gone.vanish(socket);
+            soon(tidied.recv()).await.unwrap();
+        }
+    }
+    let (app, mut tidied) = tidying();
+    let server = Running::clear(|options| options.site = Site::service(app));
+    let mut client = server.connect().await;
+    client.write_all(HANDSHAKE).await.unwrap();
+    head(&mut client).await;
+    client.set_zero_linger().unwrap();
+    drop(client);
+    soon(tidied.recv()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_that_waits_for_something_else_than_its_client_is_dropped_soon_after_that_vanishes()
+ {
     for over in [Over::Http2, Over::Http3] {
         let (app, mut began, mut dropped) = silent();
         let server = on_worker(app, |_| {});
@@ -170,7 +211,8 @@ async fn head(stream: &mut tokio::net::TcpStream) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_handler_whose_client_of_http1_resets_its_connection_is_dropped_at_once() {
+async fn a_handler_that_waits_for_something_else_is_dropped_soon_after_its_client_of_http1_resets_the_connection()
+ {
     let (app, mut began, mut dropped) = silent();
     let server = Running::clear(|options| options.site = Site::service(app));
     let mut client = server.connect().await;
