@@ -67,7 +67,8 @@ pub struct Options {
     pub server_id: ServerId,
     /// The policy by which a client's protocol is chosen. Default: learned.
     pub policy: Policy,
-    /// A model of your own, which decides in place of the policy.
+    /// A model of your own, which decides in place of the policy. It is asked on the threads of connections, so it should
+    /// not block. Where it panics, the policy decides.
     pub model: Option<Arc<dyn Model>>,
     /// Names for which decisions are made separately, because their visitors may load different things, each with its
     /// own policy. At most 1,024 in the life of a process; decisions for names beyond that are made together. Default

@@ -10,6 +10,7 @@ mod hosts;
 pub(crate) mod load;
 mod log;
 pub(crate) mod observer;
+mod own_model;
 pub(crate) mod state;
 
 use crate::request::beacon::Reporter;
@@ -24,6 +25,7 @@ use altway_units::Ratio;
 pub(crate) use hosts::{HostIndex, HostNames, NamedHost};
 use hosts::{HostPolicyEntry, Hosts};
 pub use log::SelectionLog;
+use own_model::OwnModel;
 use state::StateFolder;
 use std::net::IpAddr;
 use std::path::Path;
@@ -66,7 +68,10 @@ impl Selection {
             config.model = options.policy.build(&config.surface);
         }
         if let Some(model) = &options.model {
-            config.model = Box::new(Arc::clone(model));
+            config.model = Box::new(OwnModel {
+                model: Arc::clone(model),
+                policy: config.model,
+            });
         }
         config.congestion = congestion;
         let selector = Selector::new(config);

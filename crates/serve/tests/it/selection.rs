@@ -4,13 +4,16 @@ use super::gate::frame;
 use crate::common::access_log::Lines;
 use crate::common::{Running, alt_svc, get, h1, h2, h3::H3, read, soon};
 use altway_http3::{CloseReason, Code};
-use altway_serve::{AccessLog, Options};
+use altway_serve::select::Model;
+use altway_serve::select::model::{Context, Judgement};
+use altway_serve::{AccessLog, Options, Policy};
 use bytes::Bytes;
 use http::Request;
 use http::header::{HOST, USER_AGENT};
 use http_body_util::Empty;
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 
@@ -296,4 +299,32 @@ fn the_connection_of_a_firefox_that_is_to_go_back_ends_once_it_idles_and_no_othe
     );
     ask(&mut other, "curl/8.15.0");
     logged.stop();
+}
+
+/// A model of a program's, with a defect.
+#[derive(Debug)]
+struct Panicking;
+
+impl Model for Panicking {
+    fn judge(&self, _: &Context<'_>) -> Judgement {
+        panic!("as it should")
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_a_model_of_the_program_panics_the_policy_decides_and_no_connection_is_lost() {
+    let server = Running::tls(|options| {
+        options.policy = Policy::FixedH3;
+        options.model = Some(Arc::new(Panicking));
+    });
+    let mut kept = h2::<Empty<Bytes>>(server.connect_tls(&[b"h2"]).await).await;
+    // More than a worker is started again.
+    for _ in 0..10 {
+        let mut client = h2(server.connect_tls(&[b"h2"]).await).await;
+        for client in [&mut client, &mut kept] {
+            let response = soon(client.send_request(get("/"))).await.unwrap();
+            assert_eq!(response.status(), 200);
+            assert!(alt_svc(&response).is_some_and(|it| it.contains("h3")));
+        }
+    }
 }
