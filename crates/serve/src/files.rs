@@ -41,7 +41,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 use open::{OpenedFile, Refusal};
 pub use options::{FilesOptions, InvalidFilesOptions};
 pub(crate) use pages::page;
-use pages::{allow, redirect};
+use pages::{allow, make_relative, redirect};
 pub(crate) use path::{BadPath, TargetPath};
 pub(crate) use reading::{Piece, Reading};
 pub use reply::FilesFuture;
@@ -65,7 +65,8 @@ const SEC_FETCH_MODE: HeaderValue = HeaderValue::from_static("sec-fetch-mode");
 /// axum `Router`. Where only files are served, [`Site::files`] is faster.
 ///
 /// The service answers GET, HEAD and OPTIONS, with index pages, ranges and conditions (RFC 9110 sections 13 and 14). It reads
-/// files on the thread that polls it; it lists folders and compresses files on a thread of its own.
+/// files on the thread that polls it; it lists folders and compresses files on a thread of its own. Its redirects are
+/// relative, so that it may stand below a path that a router cuts off (`nest_service`).
 ///
 /// ```no_run
 /// use altway_serve::Files;
@@ -212,7 +213,7 @@ impl ServedFolder {
                 (self.represent(request, opened, now), Some(name))
             }
             Err(Refusal::Folder(name)) => (self.list(request, &name), None),
-            Err(Refusal::Redirect(location)) => (Reply::Now(redirect(&location)), None),
+            Err(Refusal::Redirect(elsewhere)) => (Reply::Now(redirect(elsewhere)), None),
             Err(Refusal::NotFound) => (Reply::Now(page(StatusCode::NOT_FOUND)), None),
             Err(Refusal::Hidden) => {
                 let mut response = page(StatusCode::NOT_FOUND);
@@ -273,7 +274,8 @@ impl<B> tower_service::Service<Request<B>> for Files {
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        FilesFuture::new(self.respond(&request, SystemTime::now()))
+        let reply = self.respond(&request, SystemTime::now());
+        FilesFuture::new(reply.map(make_relative))
     }
 }
 

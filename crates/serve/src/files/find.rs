@@ -1,6 +1,6 @@
 //! The file that answers a path: itself, the index of a folder, a page without its ending, or none.
 
-use super::open::{FoundEntry, OpenedFile, Refusal};
+use super::open::{Elsewhere, FoundEntry, OpenedFile, Refusal};
 use super::path::{RequestedFile, encode};
 use super::served::ServedFolder;
 use std::ffi::{OsStr, OsString};
@@ -34,14 +34,15 @@ impl ServedFolder {
         }
         match self.root.open_any(&asked.relative) {
             Ok(FoundEntry::File(opened)) => match self.clean_path(&asked.relative, &opened) {
-                Some(path) => Err(Refusal::Redirect(with_query(path, query))),
+                Some(elsewhere) => Err(Refusal::Redirect(elsewhere.with_query(query))),
                 None => Ok(opened),
             },
             Ok(FoundEntry::Directory) => {
                 self.page_of(&asked.relative)
                     .map_err(|refusal| match refusal {
                         Refusal::NotFound => {
-                            Refusal::Redirect(with_query(asked.with_slash.clone(), query))
+                            let elsewhere = Elsewhere::beside(asked.with_slash.clone());
+                            Refusal::Redirect(elsewhere.with_query(query))
                         }
                         other => other,
                     })
@@ -83,7 +84,7 @@ impl ServedFolder {
     }
 
     /// The path without an ending that a page was found by, where that leads to it.
-    fn clean_path(&self, name: &Path, opened: &OpenedFile) -> Option<String> {
+    fn clean_path(&self, name: &Path, opened: &OpenedFile) -> Option<Elsewhere> {
         let file = name.file_name()?.as_bytes();
         let stem = file
             .strip_suffix(PAGE)
@@ -92,7 +93,7 @@ impl ServedFolder {
         let is_index = self.options.index.iter().any(|it| it.as_bytes() == file);
         if is_index {
             let is_first = self.index_of(folder).ok()?.name == opened.name;
-            return is_first.then(|| encode(folder, true));
+            return is_first.then(|| Elsewhere::folder(encode(folder, true)));
         }
         // Such a name would be refused.
         if matches!(stem, b"" | b"." | b"..") {
@@ -101,14 +102,34 @@ impl ServedFolder {
         let stem: PathBuf = folder.join(OsStr::from_bytes(stem));
         match self.root.open_any(&stem) {
             Ok(FoundEntry::File(_)) => None,
-            _ => Some(encode(&stem, false)),
+            _ => Some(Elsewhere::beside(encode(&stem, false))),
         }
     }
 }
 
-fn with_query(path: String, query: Option<&str>) -> String {
-    match query {
-        Some(query) => format!("{path}?{query}"),
-        None => path,
+impl Elsewhere {
+    /// A path in the folder of the one that was asked for.
+    fn beside(path: String) -> Self {
+        let names = path.strip_suffix('/').unwrap_or(&path);
+        let name = names.rfind('/').map_or(0, |slash| slash + 1);
+        // A name may have a colon, which a relative reference does not begin with.
+        let relative = format!("./{}", &path[name..]);
+        Self { path, relative }
+    }
+
+    /// The path of that folder itself.
+    fn folder(path: String) -> Self {
+        let relative = "./".into();
+        Self { path, relative }
+    }
+
+    fn with_query(mut self, query: Option<&str>) -> Self {
+        if let Some(query) = query {
+            for reference in [&mut self.path, &mut self.relative] {
+                reference.push('?');
+                reference.push_str(query);
+            }
+        }
+        self
     }
 }

@@ -53,7 +53,7 @@ impl OpenedFile {
 #[derive(Debug)]
 pub(crate) enum Refusal {
     /// The file has another path: with a slash for a directory, without an ending for a page.
-    Redirect(String),
+    Redirect(Elsewhere),
     /// The path is that of a folder without an index, and the folder is to be listed.
     Folder(PathBuf),
     /// The file is not there, or is none that this server gives out.
@@ -62,6 +62,16 @@ pub(crate) enum Refusal {
     Hidden,
     /// Another status answers the request.
     Status(StatusCode),
+}
+
+/// The other path of a file that a client has asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct Elsewhere {
+    /// Path and query beneath the root.
+    pub(super) path: String,
+    /// The same from the folder of the path that was asked for (RFC 3986 section 4.2): a router may have cut off the beginning
+    /// of what the client asked for.
+    pub(super) relative: String,
 }
 
 /// A file or a directory that has a name.

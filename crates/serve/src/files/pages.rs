@@ -1,5 +1,6 @@
 //! Responses that are made of no file: redirects, and a page that names its status.
 
+use super::open::Elsewhere;
 use crate::request::body::Body;
 use http::header::{self, HeaderName};
 use http::{HeaderValue, Response, StatusCode};
@@ -13,11 +14,24 @@ const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 
 /// A redirect to a path of this server. A target may have come with bytes beyond ASCII, which the
 /// reference in a Location field cannot have (RFC 3986 section 2).
-pub(super) fn redirect(location: &str) -> Response<Body> {
+pub(super) fn redirect(elsewhere: Elsewhere) -> Response<Body> {
     let mut response = page(StatusCode::PERMANENT_REDIRECT);
-    let reference = utf8_percent_encode(location, CONTROLS).to_string();
-    set(&mut response, header::LOCATION, &reference);
+    set_location(&mut response, &elsewhere.path);
+    response.extensions_mut().insert(elsewhere);
     response
+}
+
+/// Has a redirect hold wherever the folder stands: the beginning of the path may have been taken away.
+pub(super) fn make_relative(mut response: Response<Body>) -> Response<Body> {
+    if let Some(Elsewhere { relative, .. }) = response.extensions_mut().remove() {
+        set_location(&mut response, &relative);
+    }
+    response
+}
+
+fn set_location(response: &mut Response<Body>, location: &str) {
+    let reference = utf8_percent_encode(location, CONTROLS).to_string();
+    set(response, header::LOCATION, &reference);
 }
 
 pub(super) fn allow(mut response: Response<Body>, status: StatusCode) -> Response<Body> {

@@ -3,7 +3,7 @@
 
 use crate::common::{Content, H1, Running, get, h1, h2, h3::H3, read, soon};
 use altway_http2 as http2;
-use altway_serve::{BoxError, Files, Options, Peer, RequestBody, Site};
+use altway_serve::{BoxError, Files, FilesOptions, Options, Peer, RequestBody, Site};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Extension, Path};
@@ -89,6 +89,50 @@ async fn files_stand_beside_other_routes() {
             (status, body),
             (200, include_bytes!("../../src/lib.rs").to_vec())
         );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redirects_of_files_hold_below_a_path_that_a_router_cuts_off() {
+    let folder = tempfile::tempdir().unwrap();
+    for path in ["guide/first steps/index.html", "guide/a:b.html"] {
+        let file = folder.path().join(path);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, path).unwrap();
+    }
+    let mut options = FilesOptions::default();
+    options.clean_urls = true;
+    let files = Files::open_with(folder.path(), options).unwrap();
+    let server = Running::tls(site(Router::new().nest_service("/static", files)));
+    let steps = "/static/guide/first%20steps/";
+    for (path, location, led, content) in [
+        (
+            "guide/first%20steps?a=b",
+            "./first%20steps/?a=b",
+            steps,
+            "guide/first steps/index.html",
+        ),
+        (
+            "guide/first%20steps/index.html",
+            "./",
+            steps,
+            "guide/first steps/index.html",
+        ),
+        (
+            "guide/a:b.html",
+            "./a%3Ab",
+            "/static/guide/a%3Ab",
+            "guide/a:b.html",
+        ),
+    ] {
+        let asked = get(&format!("/static/{path}"));
+        let response = soon(over_h2(&server).await.send_request(asked)).await;
+        let response = response.unwrap();
+        assert_eq!(response.status(), 308, "{path}");
+        assert_eq!(response.headers()["location"], location);
+        for answer in get_everywhere(&server, led).await {
+            assert_eq!(answer, (200, content.as_bytes().to_vec()));
+        }
     }
 }
 
