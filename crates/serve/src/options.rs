@@ -170,7 +170,8 @@ impl Options {
     }
 
     /// Sets [`bind`](Self::bind) and [`port`](Self::port), as in
-    /// `Options::clear_text().with_address(([127, 0, 0, 1], 0))`.
+    /// `Options::clear_text().with_address(([127, 0, 0, 1], 0))`. The zone of a link-local address of IPv6 is not among them:
+    /// for one, bind a socket and have it [`passed`](Self::passed).
     #[must_use]
     pub fn with_address(mut self, address: impl Into<SocketAddr>) -> Self {
         let address = address.into();

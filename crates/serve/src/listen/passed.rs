@@ -78,11 +78,15 @@ pub(super) struct Passed<'p> {
 }
 
 impl<'p> Passed<'p> {
-    /// `None` where there are none. Port 0 is none that was asked for.
-    pub(super) fn at(address: SocketAddr, all: &'p [PassedSocket]) -> Option<Self> {
+    /// `None` where there are none. Port 0 is none that was asked for. The zone of a link-local address (RFC 4007 section 6) is
+    /// that of the sockets: no [`Bind`](crate::Bind) has one.
+    pub(super) fn at(wanted: SocketAddr, all: &'p [PassedSocket]) -> Option<Self> {
+        let place = |it: SocketAddr| (it.ip(), it.port());
+        let first = all.iter().find(|it| place(it.address) == place(wanted))?;
+        let address = first.address;
         let here = all.iter().filter(|it| it.address == address);
-        let (udp, tcp): (Vec<_>, Vec<_>) = here.partition(|it| it.is_udp);
-        (!tcp.is_empty() || !udp.is_empty()).then_some(Self { address, tcp, udp })
+        let (udp, tcp) = here.partition(|it| it.is_udp);
+        Some(Self { address, tcp, udp })
     }
 
     pub(super) fn address(&self) -> SocketAddr {
@@ -149,6 +153,7 @@ impl<'p> Passed<'p> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::SocketAddrV6;
 
     fn passed(sockets: usize) -> Vec<PassedSocket> {
         let bind = |kind: Type| {
@@ -200,6 +205,32 @@ mod tests {
         let here = Passed::at(one[0].address(), &one[1..]).unwrap();
         assert_eq!(here.udp(3).unwrap().unwrap().len(), 1);
         assert!(here.tcp(3, Spread::PerWorker).unwrap().is_none());
+    }
+
+    /// A link-local address of this machine.
+    fn link_local() -> Option<SocketAddr> {
+        let addresses = std::fs::read_to_string("/proc/net/if_inet6").ok()?;
+        addresses.lines().find_map(|line| {
+            let mut columns = line.split_whitespace();
+            let ip = u128::from_str_radix(columns.next()?, 16).ok()?.into();
+            let zone = u32::from_str_radix(columns.next()?, 16).ok()?;
+            let address = SocketAddrV6::new(ip, 0, 0, zone);
+            ip.is_unicast_link_local().then_some(address.into())
+        })
+    }
+
+    #[test]
+    fn a_socket_at_a_link_local_address_is_found_without_its_zone() {
+        let Some(address) = link_local() else {
+            return;
+        };
+        let listener = TcpListener::bind(address).unwrap();
+        let address = listener.local_addr().unwrap();
+        let passed = [PassedSocket::new(listener.into()).unwrap()];
+        let wanted = SocketAddr::new(address.ip(), address.port());
+        let here = Passed::at(wanted, &passed).unwrap();
+        assert_eq!(here.address(), address);
+        assert_eq!(here.tcp(2, Spread::PerWorker).unwrap().unwrap().len(), 2);
     }
 
     #[test]
