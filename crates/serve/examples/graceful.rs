@@ -1,8 +1,8 @@
 //! An axum program that ends gracefully on Ctrl-C: requests that run are answered, new ones refused.
 //!
 //! ```text
-//! cargo run -p altway-serve --example graceful
-//! curl -k https://localhost:8443/slow & kill -INT %1
+//! cargo run -p altway-serve --example graceful &
+//! curl -k https://localhost:8443/slow & sleep 1; kill -INT %1
 //! ```
 
 use altway_serve::{Options, certs, serve};
