@@ -33,14 +33,15 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tower_service::Service;
 
-/// Serves `app` over all three protocols inside the program's own Tokio runtime. `app` is anything that `axum::serve`
+/// Serves `app` over all three protocols inside the program's own Tokio runtime. `app` is what `axum::serve`
 /// takes: a `Router`, a `MethodRouter`, or what their `into_make_service` and
-/// `into_make_service_with_connect_info::<SocketAddr>` return; or another [`App`].
+/// `into_make_service_with_connect_info::<SocketAddr>` return; or another [`App`]. What takes nothing but axum's own request,
+/// as `middleware::from_fn` around a whole `Router` does, [is given one](#a-layer-around-a-whole-router).
 ///
 /// Handlers and the bodies that they return run as tasks of the runtime in which the server is awaited,
 /// current-thread or multi-threaded: `tokio::spawn`, `tokio::time`, `block_in_place` and clients of databases work as
 /// usual. The server's [`Options::threads`] handle connections, TLS and protocols only. When a client disconnects or
-/// cancels its request, the handler's future is dropped; a body is polled at most 64 KiB ahead of its client.
+/// cancels its request, the handler's future is dropped; a body is polled at most 64 KiB ahead of its connection.
 ///
 /// The sockets are bound at once, so clients can connect from here on, and wait; an error is returned when the server
 /// is awaited, and by [`Serve::local_addr`]. [`Options::site`] is ignored.
@@ -52,6 +53,29 @@ use tower_service::Service;
 /// altway_serve::serve(app, altway_serve::Options::tls(identity))
 ///     .with_graceful_shutdown(stop)
 ///     .await
+/// # }
+/// ```
+///
+/// # A layer around a whole router
+/// ```
+/// use altway_serve::{Options, RequestBody, Serve, serve};
+/// use axum::body::Body;
+/// use axum::extract::Request;
+/// use axum::middleware::{self, Next};
+/// use axum::{Router, response::Response};
+/// use tower::{Layer, ServiceExt};
+///
+/// /// Runs before the router looks at the path.
+/// async fn rewrite(request: Request, next: Next) -> Response {
+///     // … another URI …
+///     next.run(request).await
+/// }
+///
+/// # fn server(router: Router, options: Options) -> Serve {
+/// let app = middleware::from_fn(rewrite)
+///     .layer(router)
+///     .map_request(|request: http::Request<RequestBody>| request.map(Body::new));
+/// serve(app, options)
 /// # }
 /// ```
 pub fn serve<A, K>(app: A, mut options: Options) -> Serve

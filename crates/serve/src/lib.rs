@@ -63,6 +63,21 @@
 //! The server adds Date, Server, Alt-Svc, and Content-Length where the length is known, to each response. A handler's
 //! panic is answered 500, and so is a response with an interim status (1xx) other than that of an accepted [`Upgrade`].
 //!
+//! # Differences from `axum::serve`
+//! A program's clients see the same of it, but for this:
+//! - A handler's panic is answered 500, where `axum::serve` closes the connection.
+//! - A WebSocket is opened by the extractor [below](#websockets). `hyper::upgrade` has nothing to give here, for CONNECT neither.
+//! - A request whose head is larger than 32 KiB, or has more than 100 fields, is answered 431. One that two parsers could read
+//!   differently is answered 400 before any handler sees it.
+//! - Over HTTP/1.1 the connection ends with a response that begins before the request's content was read to its end.
+//! - A response has no more content than its Content-Length says, and is cut off where it has less.
+//! - In clear text Strict-Transport-Security is left out of responses (RFC 6797 section 7.2). Behind a proxy that terminates TLS
+//!   it is sent with [`Security::BehindTlsProxy`].
+//! - Content that its client lets rest for a minute ends ([`Limits::slowest`]), also that of a request of which the response has
+//!   begun, as in a stream of gRPC in both directions whose client has nothing to say.
+//! - A graceful stop has an end ([`Options::shutdown_grace`]).
+//! - There are no Unix sockets.
+//!
 //! # WebSockets
 //! The same handler serves WebSockets over HTTP/1.1 (RFC 6455), HTTP/2 (RFC 8441) and HTTP/3 (RFC 9220). axum's own
 //! extractor works with hyper's upgrades only; the feature `axum` adds the module `ws` with an extractor of the same
@@ -93,7 +108,7 @@
 //! bytes in memory, time without progress. [`Limits::max_body`] bounds the content of every request, and is off by
 //! default: limits of single routes and of a handler's time are the application's, whose `DefaultBodyLimit` and layers
 //! of tower-http work as they do elsewhere. A response's body is polled at most 64 KiB and one frame ahead of what its
-//! client has received.
+//! connection has taken, which is what the client's windows and the buffers on the way let in: some MB at most.
 //!
 //! # Addresses
 //! A server listens at all addresses of its machine, at port 8443 of TCP and UDP. [`Options::with_address`] sets another

@@ -25,7 +25,8 @@ use tower_service::Service;
     message = "`{Self}` is no application that can be served",
     note = "an application is a `tower_service::Service` of `http::Request<altway_serve::RequestBody>`, which gives an \
             `http::Response` and is `Clone + Send + 'static`; a `Router` of axum is one, and \
-            `into_make_service()` makes one of a handler"
+            `into_make_service()` makes one of a handler; a service of axum's own requests becomes one by \
+            `.map_request(|it: http::Request<altway_serve::RequestBody>| it.map(axum::body::Body::new))`"
 )]
 pub trait App<Kind>: Send + 'static {
     /// The service of requests that it becomes.
