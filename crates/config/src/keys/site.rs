@@ -28,7 +28,7 @@ pub const SITE: Section = Section {
                 &Form::Words(Issuer::WORDS),
             ),
             "(`acme` where there is [acme] and the site has names, else `own`)",
-            "Its certificate and key, or several; of those that suit a client the first is used. `acme`: the server gets one for each name from the authority of [acme]. `own`: one of altway's own authority, which browsers do not trust by themselves.",
+            "Its certificate and key, or several; of those that suit a client one with an ECDSA key is used, else the first. `acme`: the server gets one for each name from the authority of [acme]. `own`: one of altway's own authority, which browsers do not trust by themselves.",
         ),
         key(
             "client-certificates",
