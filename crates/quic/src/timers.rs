@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 /// The time-outs of an endpoint's connections, by slot.
 ///
-/// Each slot has one armed time-out at most. The heap never holds more than twice as many entries
-/// as there are armed slots, plus [`MAX_STALE_ENTRIES`]: beyond that it is swept.
+/// Each slot has one armed time-out at most. When one is armed, the heap holds no more than twice as many entries as there
+/// are armed slots, plus [`MAX_STALE_ENTRIES`]: beyond that it is swept.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     heap: BinaryHeap<Reverse<(Instant, usize)>>,

@@ -124,7 +124,7 @@ impl BeaconReport {
     }
 }
 
-/// Digits alone, ten at most.
+/// Digits alone, eleven at most.
 fn number(text: &str, least: u64, most: u64) -> Option<u64> {
     let digits = (1..=11).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = digits.then(|| text.parse().ok())??;

@@ -7,11 +7,11 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
 
 /// The least rate of bodies where none is given: what no link of our days falls below, and what a client that holds
 /// responses by reading hardly does.
 const LEAST_BYTES_A_SECOND: u64 = 100;
-const MIB: u64 = 1 << 20;
 
 /// The longest time that is told from never: a century.
 pub(crate) const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
@@ -58,11 +58,11 @@ const REQUEST_RATE: RequestRate = match RequestRate::per_second(10_000, 50_000) 
 /// the sum. Connections that idle hold less than half of what they count for.
 ///
 /// Heads of requests that have not arrived completely are in the sum: over TCP they count as held bytes, twice over
-/// HTTP/1.1, where two parsers keep them; over QUIC they count as held bytes of QUIC beyond 8 KiB a connection.
+/// HTTP/1.1, where two parsers keep them; over QUIC they count as held bytes of QUIC beyond 8 KiB a connection. So are
+/// datagrams of QUIC, whole as long as a stream keeps a byte of them: they count as held bytes of QUIC beyond what the
+/// client may send.
 ///
-/// Not in the sum: datagrams of QUIC of which a stream keeps a byte each, up to 32 KiB a stream, which a client
-/// pays for with as many bytes of its own and which its share of connections bounds alone; what a service
-/// holds itself, heads of its requests included; and what the kernel holds.
+/// Not in the sum: what a service holds itself, heads of its requests included; and what the kernel holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {

@@ -8,8 +8,8 @@
 //! - [`tcp_info`]: the kernel's counters of a TCP connection.
 //! - [`Keepalive`]: a TCP peer that has vanished is found out, also where both ends are silent.
 //!
-//! The server (`serve`), the clients (`load`) and the raw transports (`raw`) share it. What the
-//! datagrams mean is the engine's (`altway-quic`), when to wait is the loop's.
+//! The server (`serve`), connections to the servers behind it (`upstream`), the clients (`load`) and the raw transports
+//! (`raw`) share it. What the datagrams mean is the engine's (`altway-quic`), when to wait is the loop's.
 //!
 //! ```
 //! use altway_socket::{SendOutcome, Settings, Udp};

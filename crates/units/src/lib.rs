@@ -1,5 +1,6 @@
-//! The quantities that altway computes with: [`Bandwidth`], [`DataSize`], [`Ratio`], [`RequestRate`] and
-//! [`Timestamp`], and the text form of [`Duration`](core::time::Duration).
+//! The quantities that altway computes with: [`Bandwidth`], [`DataSize`], [`Ratio`], [`RequestRate`], [`LeastRate`] and
+//! [`Timestamp`], and the text form of [`Duration`](core::time::Duration); and parts of the Internet, a [`Network`] and the
+//! [`PrefixLengths`] of addresses that count as one client.
 //!
 //! A number without a unit is the commonest mistake in network tools (is it bits or bytes, one way
 //! or round trip?), so public signatures carry these types, and plain numbers appear only at the

@@ -21,7 +21,7 @@ type Job = Box<dyn FnOnce() + Send>;
 pub(crate) struct Disk(Mutex<Option<SyncSender<Job>>>);
 
 impl Disk {
-    /// Gives `work` to the thread and waits for its result. Once it waits its turn it is done, whether its result is
+    /// Gives `work` to a thread and waits for its result. Once it waits its turn it is done, whether its result is
     /// waited for or not.
     ///
     /// # Errors
@@ -42,7 +42,7 @@ impl Disk {
         receiver.await.unwrap_or_else(|_| Err(failed()))
     }
 
-    /// Does `work` later on the thread, or here if it can't be done there.
+    /// Has a thread do `work` later, or does it here if none can.
     pub(crate) fn do_later(&self, work: impl FnOnce() + Send + 'static) {
         if let Err(job) = self.add(Box::new(work)) {
             job();
