@@ -5,7 +5,7 @@ use crate::balance::{self, Balance, Candidate, Draw};
 use crate::connect::Connector;
 use crate::counters::{Counters, ServerStatistics};
 use crate::health::Health;
-use crate::pool::Pool;
+use crate::pool::{self, Pool};
 use crate::resolve::Names;
 use crate::rewrite::FieldChanges;
 use crate::tls::Tls;
@@ -163,7 +163,7 @@ const CONNECTION_BYTES: u64 = 1 << 10;
 /// Bytes of a connection over HTTP/1.1 with TLS.
 const TLS_BYTES: u64 = 32 << 10;
 
-/// Bytes of a connection over HTTP/2 or HTTP/3: its window and its tables.
+/// Bytes of a connection over HTTP/2 or HTTP/3 that requests share: its window and its tables.
 const MULTIPLEXED_BYTES: u64 = 5 << 20;
 
 /// Bytes of a connection over HTTP/2 that carries one request: the stream's window, and TLS.
@@ -232,16 +232,17 @@ impl Group {
     /// The most bytes that a worker holds for the group: connections, those that wait for a request among them, and what
     /// HTTP/2 and HTTP/3 have received ahead of their readers. Of responses over HTTP/1.1 no more is read than is given
     /// on. Not in it are WebSockets to servers of HTTP/2: what each may hold is for its client to account for
-    /// ([`Tunnel::held`](crate::Tunnel::held)).
+    /// ([`Tunnel::held`](crate::Tunnel::held)); nor the further connections to servers that take fewer than 100 requests at a
+    /// time over one, which RFC 9113 section 6.5.2 recommends to none.
     #[must_use]
     pub fn memory(options: &Options) -> u64 {
         let most = options.max_requests as u64;
+        let shared = pool::most_connections(options.max_requests) as u64;
+        let shared = shared.saturating_mul(MULTIPLEXED_BYTES);
         let of = |server: &Server| match (server.protocol, &server.tls) {
             (Protocol::Http2, _) if options.send_proxy_protocol => most.saturating_mul(HTTP2_BYTES),
-            (Protocol::Http2, _) => MULTIPLEXED_BYTES,
-            (Protocol::Http3, _) => {
-                MULTIPLEXED_BYTES.saturating_add(most.saturating_mul(EXCHANGE_BYTES))
-            }
+            (Protocol::Http2, _) => shared,
+            (Protocol::Http3, _) => shared.saturating_add(most.saturating_mul(EXCHANGE_BYTES)),
             (Protocol::Http1, None) => most.saturating_mul(CONNECTION_BYTES),
             (Protocol::Http1, Some(_)) => most.saturating_mul(TLS_BYTES),
         };
@@ -538,6 +539,22 @@ mod tests {
         group.0.members[0].succeeded();
         assert_eq!(available(&group), [true]);
         assert_eq!(group.0.choose(None, &[]), Ok(0));
+    }
+
+    #[test]
+    fn memory_is_that_of_all_connections_that_requests_may_share() {
+        let memory = |requests, protocol| {
+            let mut options = options(&[1]);
+            options.servers[0].protocol = protocol;
+            options.max_requests = requests;
+            Group::memory(&options)
+        };
+        for (requests, connections) in [(1, 1), (100, 8), (1_000, 10)] {
+            let shared = connections * MULTIPLEXED_BYTES;
+            assert_eq!(memory(requests, Protocol::Http2), shared);
+            let exchanges = requests as u64 * EXCHANGE_BYTES;
+            assert_eq!(memory(requests, Protocol::Http3), shared + exchanges);
+        }
     }
 
     #[test]

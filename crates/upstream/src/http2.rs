@@ -8,6 +8,7 @@ mod fields;
 mod yielding;
 
 use crate::BoxError;
+use crate::backlog::{Backlog, MAX_BACKLOG, UnreadBytes};
 use crate::content::Outgoing;
 use crate::counters::OpenConnection;
 use crate::exchange::Interim;
@@ -39,6 +40,7 @@ const STREAM_WINDOW: u32 = 256 << 10;
 
 /// Bytes that a connection may be ahead of its readers.
 const CONNECTION_WINDOW: u32 = 4 << 20;
+const _: () = assert!(2 * MAX_BACKLOG <= CONNECTION_WINDOW as usize);
 
 /// Bytes that a tunnel may be ahead of its reader: the least that a connection can have (RFC 9113 section 6.9.2), as every
 /// WebSocket has its own.
@@ -62,6 +64,7 @@ pub(crate) struct Http2 {
     /// Sends requests one after the other: nothing is known to the connection of those that wait for a stream.
     sender: Arc<Mutex<SendRequest<Bytes>>>,
     active: Active,
+    backlog: Backlog,
     address: Option<IpAddr>,
 }
 
@@ -134,6 +137,7 @@ impl Http2 {
             handle: sender.clone(),
             sender: Arc::new(Mutex::new(sender)),
             active,
+            backlog: Backlog::default(),
             address,
         })
     }
@@ -160,7 +164,8 @@ impl Http2 {
         let response = response(responding, interim).await;
         let response = response.map_err(|fault| (fault, Sent::Some))?;
         let (head, receiving) = response.into_parts();
-        let body = Http2Body::new(&head.headers, receiving, active);
+        let unread = self.backlog.begin();
+        let body = Http2Body::new(&head.headers, receiving, (active, unread));
         Ok(Response::from_parts(head, body))
     }
 }
@@ -191,6 +196,10 @@ impl SharedConnection for Http2 {
 
     fn is_idle(&self) -> bool {
         self.active.count() == 0
+    }
+
+    fn backlog(&self) -> usize {
+        self.backlog.bytes()
     }
 }
 
@@ -371,15 +380,20 @@ pub(crate) struct Http2Body {
     receiving: RecvStream,
     /// Bytes that are still to come, where the server has said how many; h2 sees to it that they do.
     left: Option<u64>,
+    unread: UnreadBytes,
     _active: ActiveExchange,
 }
 
 impl Http2Body {
     /// The content that follows a head with `fields`.
-    fn new(fields: &HeaderMap, receiving: RecvStream, active: ActiveExchange) -> Self {
+    fn new(
+        fields: &HeaderMap,
+        receiving: RecvStream,
+        (active, unread): (ActiveExchange, UnreadBytes),
+    ) -> Self {
         let length = fields.get(CONTENT_LENGTH);
         let length = length.and_then(|it| it.to_str().ok()?.parse().ok());
-        Self {
+        let mut body = Self {
             // A response to HEAD has the length of another one.
             left: if receiving.is_end_stream() {
                 Some(0)
@@ -387,8 +401,21 @@ impl Http2Body {
                 length
             },
             receiving,
+            unread,
             _active: active,
-        }
+        };
+        body.note_unread();
+        body
+    }
+
+    /// Notes that as much may wait as its window lets come: how much has come shows only to a reader, which may not ask for long.
+    fn note_unread(&mut self) {
+        let left = match self.receiving.is_end_stream() {
+            true => 0,
+            false => self.left.unwrap_or(u64::MAX),
+        };
+        let most = left.min(STREAM_WINDOW.into());
+        self.unread.set(usize::try_from(most).unwrap_or(usize::MAX));
     }
 
     /// Takes the next piece of content, where it is there.
@@ -401,13 +428,18 @@ impl Http2Body {
     }
 
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, h2::Error>>> {
-        let data = match ready!(self.receiving.poll_data(cx)) {
+        let polled = ready!(self.receiving.poll_data(cx));
+        if !matches!(polled, Some(Ok(_))) {
+            self.unread.set(0);
+        }
+        let data = match polled {
             None => return Poll::Ready(None),
             Some(Err(error)) if self.is_end(&error) => return Poll::Ready(None),
             Some(data) => data?,
         };
         self.receiving.flow_control().release_capacity(data.len())?;
         self.left = self.left.map(|left| left.saturating_sub(data.len() as u64));
+        self.note_unread();
         Poll::Ready(Some(Ok(data)))
     }
 
@@ -446,149 +478,4 @@ impl Http2Body {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::content::Content;
-    use crate::counters::Counters;
-    use http::Method;
-    use http_body_util::Empty;
-    use std::io;
-    use std::pin::pin;
-    use tokio::io::{AsyncReadExt as _, DuplexStream, ReadBuf};
-    use tokio::time::Instant;
-
-    /// A server that answers `before` requests, takes another one, and then vanishes without a word; one that answers none
-    /// takes none. The end of its connection stays open.
-    async fn vanishing(before: usize) -> (Http2, JoinHandle<impl Sized>) {
-        let (near, far) = tokio::io::duplex(64 << 10);
-        let serving = tokio::spawn(async move {
-            let mut connection = h2::server::handshake(far).await.unwrap();
-            for _ in 0..before {
-                let (_, mut respond) = connection.accept().await.unwrap().unwrap();
-                respond.send_response(Response::new(()), true).unwrap();
-            }
-            let taken = match before {
-                0 => None,
-                _ => connection.accept().await,
-            };
-            (connection, taken)
-        });
-        let counters = Arc::<Counters>::default();
-        let connection = Http2::begin(near, None, FIRST_STREAMS, counters.open()).await;
-        (connection.unwrap(), serving)
-    }
-
-    async fn get(connection: &Http2) -> Result<Response<Http2Body>, Failed> {
-        let request = Request::get("http://a.test/").body(()).unwrap();
-        let content = Content::new(Empty::<Bytes>::new(), &Method::GET, 0, None);
-        let sent = connection.send(request, content.attempt(None), None);
-        timeout(10 * KEEP_ALIVE, sent).await.unwrap()
-    }
-
-    /// A connection to a server that sends faster than it is read from: acknowledgements of pings that nobody has sent.
-    struct Flooded {
-        incoming: Bytes,
-        outgoing: DuplexStream,
-    }
-
-    impl AsyncRead for Flooded {
-        fn poll_read(
-            mut self: Pin<&mut Self>,
-            cx: &mut Context<'_>,
-            buffer: &mut ReadBuf<'_>,
-        ) -> Poll<io::Result<()>> {
-            // As a socket, whose reads count for the task.
-            ready!(pin!(tokio::task::consume_budget()).poll(cx));
-            if self.incoming.is_empty() {
-                const PONG: &[u8] = &[0, 0, 8, PING, 1, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
-                self.incoming = Bytes::from_static(PONG);
-            }
-            let len = buffer.remaining().min(self.incoming.len());
-            buffer.put_slice(&self.incoming.split_to(len));
-            Poll::Ready(Ok(()))
-        }
-    }
-
-    impl AsyncWrite for Flooded {
-        fn poll_write(
-            mut self: Pin<&mut Self>,
-            cx: &mut Context<'_>,
-            bytes: &[u8],
-        ) -> Poll<io::Result<usize>> {
-            Pin::new(&mut self.outgoing).poll_write(cx, bytes)
-        }
-
-        fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Pin::new(&mut self.outgoing).poll_flush(cx)
-        }
-
-        fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Pin::new(&mut self.outgoing).poll_shutdown(cx)
-        }
-    }
-
-    /// Types of frames.
-    const HEADERS: u8 = 1;
-    const PING: u8 = 6;
-
-    #[tokio::test]
-    async fn requests_are_sent_to_a_server_that_sends_faster_than_it_is_read_from() {
-        let (outgoing, mut far) = tokio::io::duplex(64 << 10);
-        let settings = Bytes::from_static(&[0, 0, 0, 4, 0, 0, 0, 0, 0]);
-        let stream = Flooded {
-            incoming: settings,
-            outgoing,
-        };
-        let counters = Arc::<Counters>::default();
-        let connection = Http2::begin(stream, None, FIRST_STREAMS, counters.open())
-            .await
-            .unwrap();
-        let sent = async {
-            // The preface.
-            far.read_exact(&mut [0; 24]).await.unwrap();
-            loop {
-                let mut frame = [0; 9];
-                far.read_exact(&mut frame).await.unwrap();
-                if frame[3] == HEADERS {
-                    return;
-                }
-                let mut payload = vec![0; usize::from(frame[2])];
-                far.read_exact(&mut payload).await.unwrap();
-            }
-        };
-        tokio::select! {
-            sent = timeout(Duration::from_secs(50), sent) => sent.expect("it is sent"),
-            _ = get(&connection) => panic!("a response of nobody"),
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_server_that_vanishes_while_a_request_waits_is_found_out() {
-        let (connection, serving) = vanishing(1).await;
-        assert!(get(&connection).await.is_ok());
-        let began = Instant::now();
-        let Err((_, sent)) = get(&connection).await else {
-            panic!("a response of nobody");
-        };
-        assert_eq!(sent, Sent::Some);
-        assert!(began.elapsed() <= KEEP_ALIVE + KEEP_ALIVE_TIMEOUT);
-        assert!(connection.is_closed());
-        drop(serving);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_connection_without_requests_is_not_asked_whether_it_is_there() {
-        let (connection, serving) = vanishing(0).await;
-        sleep(10 * KEEP_ALIVE).await;
-        assert!(!connection.is_closed());
-        let Err((_, sent)) = get(&connection).await else {
-            panic!("a response of nobody");
-        };
-        assert_eq!(sent, Sent::Some);
-        let Err((_, sent)) = get(&connection).await else {
-            panic!("a response of nobody");
-        };
-        assert_eq!(sent, Sent::Nothing);
-        drop(serving);
-    }
-}
+mod tests;

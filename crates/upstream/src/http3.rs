@@ -3,14 +3,15 @@
 //!
 //! Content moves one piece at a time in either direction: a task of the request reads the next piece of what is sent
 //! once the one before has been taken by the engine, and the engine reads the next piece of what is received once
-//! whoever has the response has taken the one before. So each exchange has two messages in the queue at most, and
-//! pieces in memory that its windows bound.
+//! whoever has the response has taken the one before. So each exchange has three messages in the queue at most, its end among
+//! them, and pieces in memory that its windows bound.
 
 mod driver;
 mod link;
 mod tunnel;
 
 use crate::BoxError;
+use crate::backlog::Backlog;
 use crate::content::Outgoing;
 use crate::counters::Counters;
 use crate::exchange::Interim;
@@ -48,6 +49,7 @@ struct Shared {
     exchanges: AtomicU64,
     /// Exchanges that are not over.
     in_progress: AtomicUsize,
+    backlog: Backlog,
     /// The server has no stream for another request.
     is_full: AtomicBool,
     /// The server takes no more requests.
@@ -56,7 +58,7 @@ struct Shared {
     takes_tunnels: AtomicBool,
 }
 
-/// A message to the task of a connection. Of each exchange there are two at most.
+/// A message to the task of a connection. Of each exchange there are three at most.
 #[derive(Debug)]
 enum Message {
     NewRequest(u64, Box<NewRequest>),
@@ -167,6 +169,10 @@ impl SharedConnection for Http3 {
 
     fn is_idle(&self) -> bool {
         self.shared.in_progress.load(Ordering::Relaxed) == 0
+    }
+
+    fn backlog(&self) -> usize {
+        self.shared.backlog.bytes()
     }
 }
 

@@ -14,6 +14,7 @@
 //! Left to `altway-proxy`: who the client is, routes, logs.
 
 mod background;
+mod backlog;
 pub mod balance;
 mod connect;
 mod content;

@@ -29,6 +29,12 @@ const LIVENESS_INTERVAL: Duration = Duration::from_secs(1);
 /// The time between two looks at idle connections.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 
+/// The most connections over HTTP/2 or HTTP/3 that `requests` at a time share, where each has as many as a server should take.
+pub(crate) fn most_connections(requests: usize) -> usize {
+    let needed = requests.div_ceil(http2::FIRST_STREAMS);
+    needed.max(shared::MAX_SPREAD).min(requests)
+}
+
 /// The pool of a worker for a server. Locks are never contended but by the background.
 #[derive(Debug)]
 pub(crate) struct Pool {

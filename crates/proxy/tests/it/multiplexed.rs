@@ -1,9 +1,10 @@
-//! Servers of HTTP/2 that take few requests at a time over a connection.
+//! Connections over HTTP/2 that requests share: servers that take few at a time, and clients that do not read.
 
-use crate::common::{Client, Connection, TIME_LIMIT, origin, proxy, proxy_with, tcp};
+use crate::common::{Client, Connection, TIME_LIMIT, http2_origin, origin, proxy, proxy_with, tcp};
 use altway_proxy::Settings;
 use altway_upstream::Protocol;
-use futures_util::future::join_all;
+use bytes::Bytes;
+use futures_util::future::{join_all, try_join_all};
 use http::{Request, Response, Version};
 use http_body_util::BodyExt as _;
 use std::io::Write as _;
@@ -30,7 +31,7 @@ async fn server(ends: Arc<Semaphore>) -> SocketAddr {
 async fn serve(stream: tokio::net::TcpStream, ends: Arc<Semaphore>) {
     let mut builder = h2::server::Builder::new();
     let builder = builder.max_concurrent_streams(STREAMS);
-    let mut connection = builder.handshake::<_, bytes::Bytes>(stream).await.unwrap();
+    let mut connection = builder.handshake::<_, Bytes>(stream).await.unwrap();
     while let Some(Ok((request, mut respond))) = connection.accept().await {
         let ends = Arc::clone(&ends);
         tokio::spawn(async move {
@@ -116,6 +117,51 @@ async fn responses_without_end_keep_no_other_request_waiting() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(short.ask(Request::get("/"), "").await.body(), "done");
+}
+
+/// The heads of so many responses to one client, which takes none of their content.
+async fn unread(proxy: SocketAddr, responses: usize) -> Vec<Response<h2::RecvStream>> {
+    let stream = tokio::net::TcpStream::connect(proxy).await.unwrap();
+    let mut builder = h2::client::Builder::new();
+    let handshake = builder.initial_window_size(0).handshake::<_, Bytes>(stream);
+    let (sender, connection) = handshake.await.unwrap();
+    tokio::spawn(connection);
+    let mut responding = Vec::new();
+    for _ in 0..responses {
+        let mut sender = sender.clone().ready().await.unwrap();
+        let request = Request::get("http://a.test/large").body(()).unwrap();
+        responding.push(sender.send_request(request, true).unwrap().0);
+    }
+    try_join_all(responding).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn responses_that_nobody_reads_keep_no_other_waiting() {
+    let large = Bytes::from(vec![0; 1 << 20]);
+    let server = http2_origin(move |request, mut respond| {
+        let mut sending = respond.send_response(Response::new(()), false).unwrap();
+        let is_large = request.uri().path() == "/large";
+        let content = is_large.then(|| large.clone());
+        let _ = sending.send_data(content.unwrap_or("done".into()), true);
+    });
+    let server = tcp(server.await, Protocol::Http2);
+    let running = proxy(altway_upstream::Options::new(vec![server]));
+    let unread = tokio::time::timeout(TIME_LIMIT, unread(running.address, 40)).await;
+    let unread = unread.expect("heads take nothing of a window");
+    // One that is sent before the content of those has come may wait with them.
+    let answered = async {
+        loop {
+            let mut client = Client::new(running.address, Version::HTTP_2).await;
+            let answer = client.ask(Request::get("/"), "");
+            if let Ok(answer) = tokio::time::timeout(Duration::from_secs(2), answer).await {
+                return answer;
+            }
+        }
+    };
+    // They are let stay for a minute.
+    let answer = tokio::time::timeout(TIME_LIMIT, answered).await;
+    assert_eq!(answer.expect("it waits for no other").body(), "done");
+    drop(unread);
 }
 
 /// SETTINGS that leave a connection no streams.

@@ -1,7 +1,8 @@
 //! The task of a connection over HTTP/3: what requests want to the engine, what the engine has to them.
 
-use super::link::Link;
+use super::link::{Link, STREAM_WINDOW};
 use super::{Failed, Message, NewRequest, Piece, Pieces, Shared};
+use crate::backlog::UnreadBytes;
 use crate::counters::OpenConnection;
 use crate::exchange::Interim;
 use crate::response::SHORT;
@@ -49,6 +50,8 @@ struct Exchange {
     begin: Option<Box<NewRequest>>,
     /// Sender of the content's pieces, from then on and while there is content.
     pieces: Option<mpsc::Sender<Piece>>,
+    /// What may wait for the reader while it has not taken the piece before.
+    unread: UnreadBytes,
     /// A piece of the response that there was no room for, and that is not of its content.
     end: Option<Frame<Bytes>>,
     credit: Option<mpsc::Sender<()>>,
@@ -169,6 +172,7 @@ impl Driver {
                         credit: begin.credit.take(),
                         begin: Some(begin),
                         pieces: None,
+                        unread: self.shared.backlog.begin(),
                         end: None,
                         is_asked: false,
                         outgoing: Bytes::new(),
@@ -238,8 +242,11 @@ impl Driver {
             let place = match pieces.try_reserve() {
                 Ok(place) => place,
                 // Whoever takes a piece says so; whoever has gone says so, too.
-                Err(TrySendError::Full(()) | TrySendError::Closed(())) => return,
+                Err(TrySendError::Full(()) | TrySendError::Closed(())) => {
+                    return exchange.unread.set(STREAM_WINDOW as usize);
+                }
             };
+            exchange.unread.set(0);
             if let Some(trailers) = exchange.end.take() {
                 place.send(Ok(Some(trailers)));
                 continue;

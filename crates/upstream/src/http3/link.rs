@@ -1,5 +1,6 @@
 //! A connection of QUIC with its UDP socket: datagrams and time into the engine, datagrams out.
 
+use crate::backlog::MAX_BACKLOG;
 use altway_http3::{
     ClientConfig, Code, ConnectionHandle, Endpoint, Error, Event, Received, StreamId,
 };
@@ -23,10 +24,11 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Bytes that a stream may be ahead of its reader.
-const STREAM_WINDOW: u64 = 256 << 10;
+pub(super) const STREAM_WINDOW: u64 = 256 << 10;
 
 /// Bytes that a connection may be ahead of its readers.
 const CONNECTION_WINDOW: u64 = 4 << 20;
+const _: () = assert!(2 * MAX_BACKLOG as u64 <= CONNECTION_WINDOW);
 
 /// A connection and the socket under it, which is connected: datagrams of others stay out.
 pub(super) struct Link {

@@ -1,4 +1,5 @@
-//! Servers of HTTP/3 that mean harm: what they do to one request ends with it, and keeps no other waiting.
+//! Servers of HTTP/3 that mean harm: what they do to one request ends with it, and keeps no other waiting. And readers that do
+//! not read.
 
 use super::*;
 use crate::Protocol;
@@ -97,6 +98,23 @@ async fn a_head_that_is_too_large_is_no_response() {
     assert!(failed.is_err_and(|it| is_malformed(&it)));
     let other = get(&connection, None).await.unwrap();
     assert_eq!(other.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn content_that_nobody_reads_counts_until_its_response_is_given_up() {
+    const CONTENT: &[u8] = &[0, 4, 1, 2, 3, 4];
+    let connection = connect(flooding(OK, CONTENT)).await;
+    let response = get(&connection, None).await.unwrap();
+    let waits = async |bytes| {
+        while connection.backlog() != bytes {
+            tokio::task::yield_now().await;
+        }
+    };
+    let counted = timeout(TIME_LIMIT, waits(link::STREAM_WINDOW as usize)).await;
+    counted.expect("its window may be full");
+    drop(response);
+    let given_up = timeout(TIME_LIMIT, waits(0)).await;
+    given_up.expect("nothing waits");
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
-//! Connections that requests share, over HTTP/2 and HTTP/3: the next one is opened while those before it have no room.
+//! Connections that requests share, over HTTP/2 and HTTP/3: the next one is opened while those before it have no room, or much
+//! that their responses' readers have not taken.
 
+use crate::backlog::MAX_BACKLOG;
 use crate::resolve::Names;
 use std::io;
 use std::net::IpAddr;
@@ -18,7 +20,14 @@ pub(crate) trait SharedConnection: Clone {
 
     /// Returns whether it has no request.
     fn is_idle(&self) -> bool;
+
+    /// Bytes that may wait for the readers of its responses.
+    fn backlog(&self) -> usize;
 }
+
+/// The most connections that are opened because readers of responses over those before are behind. Beyond, and for want of
+/// streams, there may be more.
+pub(super) const MAX_SPREAD: usize = 8;
 
 /// The connections to one server. There are no more than requests, and one.
 #[derive(Debug)]
@@ -63,7 +72,11 @@ impl<C: SharedConnection> SharedConnections<C> {
         let mut open = self.lock();
         // A server may say that it takes no more over one by leaving it no streams.
         open.retain(|it| it.has_room() || !it.is_idle());
-        open.iter().find(|it| it.has_room()).cloned()
+        let with_room = || open.iter().filter(|it| it.has_room());
+        let ready = with_room().find(|it| it.backlog() <= MAX_BACKLOG);
+        let any = || with_room().min_by_key(|it| it.backlog());
+        let is_spread = open.len() >= MAX_SPREAD;
+        ready.or_else(|| any().filter(|_| is_spread)).cloned()
     }
 
     /// Any connection that takes requests, though they may have to wait.
@@ -102,5 +115,63 @@ impl<C: SharedConnection> SharedConnections<C> {
 
     fn lock(&self) -> MutexGuard<'_, Vec<C>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// A connection with room for any number of requests. Clones are the same.
+    #[derive(Debug, Clone, Default)]
+    struct Endless(Arc<AtomicUsize>);
+
+    impl SharedConnection for Endless {
+        fn address(&self) -> Option<IpAddr> {
+            None
+        }
+
+        fn is_closed(&self) -> bool {
+            false
+        }
+
+        fn has_room(&self) -> bool {
+            true
+        }
+
+        fn is_idle(&self) -> bool {
+            false
+        }
+
+        fn backlog(&self) -> usize {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_is_given_the_connection_whose_readers_are_not_behind() {
+        let (connections, names) = (SharedConnections::default(), Names::default());
+        let find = async || {
+            let opening = async { Ok(Endless::default()) };
+            connections.find(&names, opening).await.unwrap()
+        };
+        let mut opened = Vec::new();
+        for _ in 0..MAX_SPREAD {
+            let (connection, is_reused) = find().await;
+            assert!(!is_reused);
+            connection.0.store(MAX_BACKLOG, Ordering::Relaxed);
+            let (same, is_reused) = find().await;
+            assert!(is_reused && Arc::ptr_eq(&same.0, &connection.0));
+            connection.0.store(2 * MAX_BACKLOG, Ordering::Relaxed);
+            opened.push(connection);
+        }
+        for bytes in [MAX_BACKLOG + 1, 0] {
+            opened[3].0.store(bytes, Ordering::Relaxed);
+            let (least, is_reused) = find().await;
+            assert!(is_reused && Arc::ptr_eq(&least.0, &opened[3].0));
+        }
+        assert_eq!(connections.len(), MAX_SPREAD);
     }
 }
