@@ -54,7 +54,8 @@ enum Form {
     Ready(SharedBuffer),
     /// The form would not be smaller than the file.
     Useless,
-    /// The form is being made. As many wait for it as have requests.
+    /// The form is being made. As many wait for it as have requests; those that have gone are forgotten before there is room for
+    /// more.
     Awaited(Vec<oneshot::Sender<Option<Bytes>>>),
 }
 
@@ -115,6 +116,11 @@ impl Compressed {
         let (sender, receiver) = oneshot::channel();
         let mut forms = lock(&self.forms);
         match forms.get_mut(&key) {
+                // Else a client that asks and goes, again and again, fills memory for as long as the form takes.
+                if waiting.len() == waiting.capacity() {
+                    waiting.retain(|it| !it.is_closed());
+                    waiting.reserve(waiting.len());
+                }
             Some(Form::Ready(form)) => return FormLookup::Now(Some(form.bytes())),
             Some(Form::Useless) => return FormLookup::Now(None),
             Some(Form::Awaited(waiting)) => {

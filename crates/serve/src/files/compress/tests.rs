@@ -91,6 +91,31 @@ fn all_that_wait_for_a_form_get_the_same() {
 }
 
 #[test]
+fn whoever_has_gone_does_not_wait_for_a_form() {
+    let kept = Kept::new(1 << 20);
+    let file = file(&text(1_000, 1));
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    // The thread is busy, so that the form is not made.
+    let is_busy = kept.background.add(move || _ = wait.recv());
+    assert_eq!(is_busy, Ok(()));
+    let get = || match kept.forms.get(&file, ContentCoding::Gzip, &kept.background) {
+        FormLookup::Later(bytes) => bytes,
+        FormLookup::Now(_) => panic!("it is not there"),
+    };
+    let first = get();
+    (0..10_000).for_each(|_| drop(get()));
+    let last = get();
+    let key = (file.version(), ContentCoding::Gzip);
+    match lock(&kept.forms.forms).get(&key) {
+        Some(Form::Awaited(waiting)) => assert!(waiting.len() < 10, "{}", waiting.len()),
+        _ => panic!("it is being made"),
+    }
+    drop(go);
+    let [first, last] = [first, last].map(|it| it.blocking_recv().unwrap());
+    assert!(first.is_some() && first == last);
+}
+
+#[test]
 fn a_panic_of_the_compressor_leaves_nobody_waiting_and_the_file_as_it_is() {
     let kept = Kept::new(1 << 20);
     let file = file(&text(10_000, 1));
