@@ -18,7 +18,7 @@ pub enum ContentCoding {
 }
 
 impl ContentCoding {
-    /// All of them; of two that a client takes equally the former is chosen.
+    /// All of them, in the order in which they are mostly wanted.
     pub const ALL: [Self; 3] = [Self::Brotli, Self::Zstd, Self::Gzip];
 
     /// Returns the name that HTTP has for it: `br`, `zstd`, `gzip`.
@@ -70,28 +70,36 @@ impl FromStr for ContentCoding {
     }
 }
 
-/// A set of codings.
+/// Codings, each once, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Codings(u8);
+pub(super) struct Codings([Option<ContentCoding>; ContentCoding::ALL.len()]);
 
 impl Codings {
-    pub(super) const NONE: Self = Self(0);
+    pub(super) const NONE: Self = Self([None; ContentCoding::ALL.len()]);
 
-    pub(super) fn insert(&mut self, coding: ContentCoding) {
-        self.0 |= 1 << coding.index();
+    /// Adds one behind the others, unless it is there.
+    pub(super) fn push(&mut self, coding: ContentCoding) {
+        if !self.contains(coding)
+            && let Some(place) = self.0.iter_mut().find(|place| place.is_none())
+        {
+            *place = Some(coding);
+        }
     }
 
     pub(super) fn contains(self, coding: ContentCoding) -> bool {
-        self.0 & (1 << coding.index()) != 0
+        self.0.contains(&Some(coding))
     }
 
     pub(super) fn is_empty(self) -> bool {
-        self.0 == 0
+        self == Self::NONE
     }
+}
 
-    /// Returns the codings that are not in `other`.
-    pub(super) fn without(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
+impl FromIterator<ContentCoding> for Codings {
+    fn from_iter<I: IntoIterator<Item = ContentCoding>>(codings: I) -> Self {
+        let mut all = Self::NONE;
+        codings.into_iter().for_each(|coding| all.push(coding));
+        all
     }
 }
 
@@ -132,20 +140,17 @@ impl AcceptedCodings {
         Self::of(lines.map(HeaderValue::as_bytes))
     }
 
-    /// The coding that the client likes best, of what is there `ahead` and of what can be `made`; of two that it
-    /// likes equally one that is there. `None`: the file as it is, also where the client takes neither (RFC 9110
+    /// The coding that the client likes best, of what is there `ahead` and of what can be `made`; of those that it likes
+    /// equally one that is there, the best first. `None`: the file as it is, also where the client takes neither (RFC 9110
     /// section 12.5.3 leaves that to the server).
     pub(super) fn choose(&self, ahead: Codings, made: Codings) -> Option<ContentCoding> {
         let mut chosen = None;
         // A coding is chosen where it is liked no less than the file as it is.
         let mut most = self.identity.unwrap_or(0).max(1);
-        for available in [ahead, made] {
-            for coding in ContentCoding::ALL {
-                let weight = self.codings[coding.index()];
-                let is_better = weight > most || (weight == most && chosen.is_none());
-                if available.contains(coding) && is_better {
-                    (chosen, most) = (Some(coding), weight);
-                }
+        for coding in ahead.0.into_iter().chain(made.0).flatten() {
+            let weight = self.codings[coding.index()];
+            if weight > most || (weight == most && chosen.is_none()) {
+                (chosen, most) = (Some(coding), weight);
             }
         }
         chosen
@@ -198,10 +203,22 @@ mod tests {
     use proptest::prelude::*;
 
     fn chosen(lines: &[&str], available: &[ContentCoding]) -> Option<ContentCoding> {
-        let mut codings = Codings::NONE;
-        available.iter().for_each(|coding| codings.insert(*coding));
+        let codings = available.iter().copied().collect();
         let lines = lines.iter().map(|line| line.as_bytes());
         AcceptedCodings::of(lines).choose(codings, Codings::NONE)
+    }
+
+    #[test]
+    fn of_codings_that_the_client_likes_equally_the_first_is_chosen() {
+        use ContentCoding::{Brotli, Gzip, Zstd};
+        for available in [[Zstd, Brotli, Gzip], [Gzip, Zstd, Brotli]] {
+            for line in ["gzip, deflate, br, zstd", "*", "br;q=0.5, *;q=0.5"] {
+                assert_eq!(chosen(&[line], &available), Some(available[0]), "{line}");
+            }
+            let line = format!("{};q=0.9, *", available[0]);
+            assert_eq!(chosen(&[&line], &available), Some(available[1]));
+        }
+        assert_eq!(chosen(&["br, zstd"], &[Zstd, Zstd, Brotli]), Some(Zstd));
     }
 
     #[test]
@@ -236,9 +253,8 @@ mod tests {
 
     #[test]
     fn a_form_that_is_there_is_chosen_before_one_that_must_be_made() {
-        let (mut ahead, mut made) = (Codings::NONE, Codings::NONE);
-        ahead.insert(ContentCoding::Gzip);
-        made.insert(ContentCoding::Brotli);
+        let [ahead, made] =
+            [ContentCoding::Gzip, ContentCoding::Brotli].map(|it| Codings::from_iter([it]));
         let chosen =
             |line: &str| AcceptedCodings::of([line.as_bytes()].into_iter()).choose(ahead, made);
         assert_eq!(chosen("br, gzip"), Some(ContentCoding::Gzip));

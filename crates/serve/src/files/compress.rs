@@ -87,13 +87,10 @@ impl Compressed {
 
     /// The forms that can be made of a file with this media type.
     pub(super) fn codings(opened: &OpenedFile, kind: &HeaderValue) -> Codings {
-        let mut codings = Codings::NONE;
-        if (MIN_SIZE..=MAX_SIZE).contains(&opened.size()) && is_compressible(kind) {
-            codings.insert(ContentCoding::Brotli);
-            codings.insert(ContentCoding::Gzip);
-            codings.insert(ContentCoding::Zstd);
+        match (MIN_SIZE..=MAX_SIZE).contains(&opened.size()) && is_compressible(kind) {
+            true => ContentCoding::ALL.into_iter().collect(),
+            false => Codings::NONE,
         }
-        codings
     }
 
     /// The form of a file, if it is kept; the outer `None`: it is not.
@@ -116,14 +113,14 @@ impl Compressed {
         let (sender, receiver) = oneshot::channel();
         let mut forms = lock(&self.forms);
         match forms.get_mut(&key) {
+            Some(Form::Ready(form)) => return FormLookup::Now(Some(form.bytes())),
+            Some(Form::Useless) => return FormLookup::Now(None),
+            Some(Form::Awaited(waiting)) => {
                 // Else a client that asks and goes, again and again, fills memory for as long as the form takes.
                 if waiting.len() == waiting.capacity() {
                     waiting.retain(|it| !it.is_closed());
                     waiting.reserve(waiting.len());
                 }
-            Some(Form::Ready(form)) => return FormLookup::Now(Some(form.bytes())),
-            Some(Form::Useless) => return FormLookup::Now(None),
-            Some(Form::Awaited(waiting)) => {
                 waiting.push(sender);
                 return FormLookup::Later(receiver);
             }

@@ -45,11 +45,11 @@ pub struct FilesOptions {
     /// the root. At most 10,000 entries are shown, and the list says if there are more. Default: off.
     pub listing: bool,
     /// Compressed forms that are beside their sources, as `app.js.br` beside `app.js`, and are sent to clients that
-    /// accept them. A form that is older than its source is ignored. Each coding costs one check of the file system
+    /// accept them, of those that a client likes equally the first. A form that is older than its source is ignored. Each coding costs one check of the file system
     /// per second for each file that is asked for. Default: none.
     pub precompressed: Vec<ContentCoding>,
-    /// Codings with which text, and formats like text, are compressed when a file is first asked for: br, gzip, and
-    /// with the feature `zstd` of this crate zstd. It compresses files of 256 bytes to 4 MiB, on a thread of its own.
+    /// Codings, the best first, with which text, and formats like text, are compressed when a file is first asked for: br,
+    /// gzip, and with the feature `zstd` of this crate zstd. A form that is beside its source comes before. It compresses files of 256 bytes to 4 MiB, on a thread of its own.
     /// Results are kept, in [`COMPRESSED_BYTES`](Self::COMPRESSED_BYTES) at most, as long as their files don't
     /// change. Requests for ranges, files whose Cache-Control says `no-transform`, and what there is no room or time
     /// for are answered with the file as it is. Default: none.

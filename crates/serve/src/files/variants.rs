@@ -47,16 +47,15 @@ impl ServedFolder {
                 .root
                 .modified(&precompressed_form(&opened.name, *coding));
             if modified.is_some_and(|modified| is_current(modified, opened.modified())) {
-                opened.variants.ahead.insert(*coding);
+                opened.variants.ahead.push(*coding);
             }
         }
         if !self.options.compress.is_empty() && !self.forbids_transforming(&opened.name) {
             let all = Compressed::codings(&opened, &self.type_of(&opened.name));
+            let ahead = opened.variants.ahead;
             let wanted = self.options.compress.iter().copied();
-            for coding in wanted.filter(|coding| all.contains(*coding)) {
-                opened.variants.made.insert(coding);
-            }
-            opened.variants.made = opened.variants.made.without(opened.variants.ahead);
+            let made = wanted.filter(|coding| all.contains(*coding) && !ahead.contains(*coding));
+            opened.variants.made = made.collect();
         }
         opened
     }

@@ -24,18 +24,19 @@ pub(super) struct ServedFiles {
     #[arg(long)]
     listing: bool,
     /// Send compressed files that are there beside others, as app.js.br beside app.js, to clients that accept them.
-    /// CODINGS are zstd, br and gzip, with commas; without a value: all.
+    /// CODINGS are br, zstd and gzip, with commas, the best first; without a value: all, in this order.
     #[arg(
         long,
         value_name = "CODINGS",
         num_args = 0..=1,
         require_equals = true,
-        default_missing_value = "zstd,br,gzip",
+        default_missing_value = "br,zstd,gzip",
         value_delimiter = ','
     )]
     precompressed: Vec<Coding>,
     /// Compress text of 256 bytes to 4 MiB when it is first asked for, and keep the result (16 MiB). CODINGS are br,
-    /// gzip and zstd, with commas; without a value: br and gzip. zstd needs a build with the feature of that name.
+    /// gzip and zstd, with commas, the best first; without a value: br and gzip. zstd needs a build with the feature of
+    /// that name.
     #[arg(
         long,
         value_name = "CODINGS",
@@ -173,7 +174,8 @@ mod tests {
         assert_eq!(given.index, ["a.html", "b.html"]);
         assert_eq!(given.fallback.unwrap().as_str(), "/app.html");
         assert!(given.clean_urls && given.listing);
-        assert_eq!(given.precompressed, Coding::ALL);
+        let all = [Coding::Brotli, Coding::Zstd, Coding::Gzip];
+        assert_eq!(given.precompressed, all);
         assert_eq!(given.compress, [OnTheFly::Brotli, OnTheFly::Gzip]);
         assert_eq!(given.cache[0].path.to_string(), "/assets/*");
         assert_eq!(given.cache[0].value, "max-age=9, immutable");

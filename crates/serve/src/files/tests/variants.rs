@@ -40,6 +40,19 @@ fn site() -> Site {
 }
 
 #[test]
+fn of_forms_that_a_client_likes_equally_the_first_of_the_options_is_sent() {
+    use ContentCoding::{Brotli, Gzip, Zstd};
+    for (order, first) in [
+        ([Zstd, Brotli, Gzip], "zstd"),
+        ([Gzip, Zstd, Brotli], "gzip"),
+    ] {
+        let site = site().with(|options| options.precompressed = order.into());
+        let answer = site.accepting("/app.js", "gzip, deflate, br, zstd");
+        assert_eq!(answer.header(CONTENT_ENCODING), first);
+    }
+}
+
+#[test]
 fn the_form_is_the_one_that_the_client_likes_best() {
     let site = site();
     for (accepted, body, coding) in [
