@@ -8,7 +8,7 @@ use altway_http3::{ClientConfig, Code, ConnectionHandle, Endpoint, Event, Receiv
 use altway_socket::{SendOutcome, Settings, Timer, Udp, WatchedUdp};
 use http::Request;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Instant;
 
 /// Bytes of datagrams that the kernel holds until this process reads them: 8 MiB are 67 ms at 1
@@ -154,17 +154,9 @@ pub(crate) enum ConnectError {
 }
 
 fn connect(remote: SocketAddr) -> io::Result<Udp<WatchedUdp>> {
-    let any = match remote {
-        SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
-        SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
-    };
-    let socket = std::net::UdpSocket::bind(any)?;
-    socket.connect(remote)?;
-    // Best effort: a smaller buffer costs losses at high rates, not correctness.
-    let _ = altway_socket::raise_udp_receive_buffer(&socket, RECEIVE_BUFFER);
     let settings = Settings {
         messages: MESSAGES,
         ..Settings::default()
     };
-    Udp::new(WatchedUdp::new(socket)?, settings)
+    Udp::new(WatchedUdp::connect(remote, RECEIVE_BUFFER)?, settings)
 }

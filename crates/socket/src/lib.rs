@@ -40,7 +40,7 @@ mod watched;
 
 pub use keepalive::{Keepalive, KeepaliveWatch};
 pub use steering::steer_by_connection_id;
-pub use sys::{raise_udp_buffers, raise_udp_receive_buffer, route_udp_payload, watch};
+pub use sys::{raise_udp_buffers, route_udp_payload, watch};
 pub use tcp_info::{TcpDeliveryRate, TcpInfo, tcp_info};
 pub use timer::Timer;
 pub use udp::{Calls, NonBlocking, SendOutcome, Settings, Udp, is_final};

@@ -32,7 +32,7 @@ pub fn raise_udp_buffers(socket: impl AsFd, bytes: usize) -> io::Result<usize> {
 ///
 /// # Errors
 /// As [`raise_udp_buffers`].
-pub fn raise_udp_receive_buffer(socket: impl AsFd, bytes: usize) -> io::Result<usize> {
+pub(crate) fn raise_udp_receive_buffer(socket: impl AsFd, bytes: usize) -> io::Result<usize> {
     use rustix::net::sockopt;
     let socket = socket.as_fd();
     if sockopt::set_socket_recv_buffer_size_force(socket, bytes).is_err() {

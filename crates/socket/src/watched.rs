@@ -5,9 +5,9 @@
 //! loopback at once, over a network card when it has sent.
 
 use crate::NonBlocking;
-use crate::sys::watch;
+use crate::sys::{raise_udp_receive_buffer, watch};
 use std::io;
-use std::net::UdpSocket;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -30,6 +30,26 @@ impl WatchedUdp {
     pub fn new(socket: UdpSocket) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         watch(socket.into(), INBOUND).map(Self)
+    }
+
+    /// A socket at a port of its own, connected to `remote`: datagrams of strangers stay out. `receive_buffer`: bytes of datagrams
+    /// that the kernel is to hold, as far as the system lets it.
+    ///
+    /// # Errors
+    /// No descriptors or ports are left, or there is no way to the address.
+    ///
+    /// # Panics
+    /// As [`new`](Self::new).
+    pub fn connect(remote: SocketAddr, receive_buffer: usize) -> io::Result<Self> {
+        let any: IpAddr = match remote {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let socket = UdpSocket::bind((any, 0))?;
+        socket.connect(remote)?;
+        // A smaller buffer costs losses at high rates, not correctness.
+        let _ = raise_udp_receive_buffer(&socket, receive_buffer);
+        Self::new(socket)
     }
 
     /// Waits for datagrams. Can be dropped and called again.
@@ -106,7 +126,7 @@ mod tests {
     const SOON: Duration = Duration::from_secs(30);
 
     /// Bound to loopback; connected it isn't.
-    fn watched() -> (Udp<WatchedUdp>, std::net::SocketAddr) {
+    fn watched() -> (Udp<WatchedUdp>, SocketAddr) {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let address = socket.local_addr().unwrap();
         let socket = WatchedUdp::new(socket).unwrap();

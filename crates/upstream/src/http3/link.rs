@@ -8,7 +8,7 @@ use altway_socket::{SendOutcome, Settings, Timer, Udp, WatchedUdp};
 use bytes::Bytes;
 use http::{HeaderMap, Request};
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// Datagrams of a server that the kernel holds, in bytes. Without privilege the system's `net.core.rmem_max` limits it.
@@ -46,7 +46,7 @@ impl Link {
         name: &str,
         pause: Duration,
     ) -> io::Result<Self> {
-        let udp = bind(remote)?;
+        let udp = connect(remote)?;
         let mut seed = [0; 32];
         let filled = tls.crypto_provider().secure_random.fill(&mut seed);
         filled.map_err(|error| io::Error::other(rustls::Error::from(error)))?;
@@ -173,18 +173,10 @@ impl Drop for Link {
     }
 }
 
-fn bind(remote: SocketAddr) -> io::Result<Udp<WatchedUdp>> {
-    let any = match remote {
-        SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
-        SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
-    };
-    let socket = std::net::UdpSocket::bind(any)?;
-    socket.connect(remote)?;
-    // A smaller buffer costs losses at high rates, not correctness.
-    let _ = altway_socket::raise_udp_receive_buffer(&socket, RECEIVE_BUFFER);
+fn connect(remote: SocketAddr) -> io::Result<Udp<WatchedUdp>> {
     let settings = Settings {
         messages: MESSAGES,
         ..Settings::default()
     };
-    Udp::new(WatchedUdp::new(socket)?, settings)
+    Udp::new(WatchedUdp::connect(remote, RECEIVE_BUFFER)?, settings)
 }

@@ -6,7 +6,7 @@
 //! `cargo xtask bench`: reading the server's memory meanwhile.
 
 use altway_http3::{ClientConfig, ConnectionHandle, Endpoint, Event, Received, StreamId};
-use altway_socket::{SendOutcome, Settings, Timer, Udp, WatchedUdp, raise_udp_receive_buffer};
+use altway_socket::{SendOutcome, Settings, Timer, Udp, WatchedUdp};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
 use http::Request;
@@ -180,10 +180,6 @@ fn endpoint(authority: &Path, connections: usize) -> Result<Endpoint> {
 }
 
 fn connect(server: SocketAddr) -> Result<Udp<WatchedUdp>> {
-    let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-    socket.connect(server)?;
-    socket.set_nonblocking(true)?;
-    // As far as the system allows: what is lost is sent again.
-    raise_udp_receive_buffer(&socket, RECEIVE_BUFFER)?;
-    Ok(Udp::new(WatchedUdp::new(socket)?, Settings::default())?)
+    let socket = WatchedUdp::connect(server, RECEIVE_BUFFER)?;
+    Ok(Udp::new(socket, Settings::default())?)
 }
