@@ -54,6 +54,7 @@ fn needed(tool: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn a_missing_tool_is_an_error_that_says_how_to_install_it() {
@@ -61,14 +62,48 @@ mod tests {
         assert!(error.contains("no-such-tool") && error.contains(".ci/tools.txt"));
     }
 
+    /// A file of the repository.
+    fn read(path: &str) -> Option<String> {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+        std::fs::read_to_string(format!("{root}/{path}")).ok()
+    }
+
     #[test]
     fn architecture_lists_the_crates_that_are_built_without_a_system() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../ARCHITECTURE.md");
-        let text = std::fs::read_to_string(path).unwrap();
+        let text = read("ARCHITECTURE.md").unwrap();
         let list = PURE.join(", ");
         assert!(
             text.contains(&format!("wasm32 build of {list} in")),
             "{list}"
         );
+    }
+
+    /// Crates of ours that a manifest depends on, but for tests.
+    fn dependencies(manifest: &str) -> BTreeSet<String> {
+        let manifest: toml::Table = manifest.parse().unwrap();
+        let names = manifest["dependencies"].as_table().unwrap().keys();
+        let ours = names.filter_map(|name| name.strip_prefix("altway-"));
+        ours.map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn architecture_tells_what_each_crate_depends_on() {
+        let text = read("ARCHITECTURE.md").unwrap();
+        let rows = text.lines().filter_map(|line| {
+            let row = line.strip_prefix("| `")?.strip_suffix(" |")?;
+            let (name, row) = row.split_once("` | ")?;
+            let (_, on) = row.rsplit_once(" | ")?;
+            let manifest = [format!("crates/{name}"), name.to_owned()];
+            let manifest = manifest.map(|folder| read(&format!("{folder}/Cargo.toml")));
+            Some((name, manifest.into_iter().flatten().next()?, on))
+        });
+        let mut told = 0;
+        for (name, manifest, on) in rows.filter(|(.., on)| *on != "all") {
+            let on = on.split(", ").filter(|it| *it != "–");
+            let on: BTreeSet<_> = on.map(str::to_owned).collect();
+            assert_eq!(dependencies(&manifest), on, "{name}");
+            told += 1;
+        }
+        assert!(told > 25, "{told}");
     }
 }
