@@ -186,6 +186,10 @@ impl ConnectionObserver {
         while known.pages.under_way() > others {
             known.pages.cancelled(at);
         }
+        if others == 0 {
+            // What is left of a response that was given up is no part of the next one.
+            (known.busy, known.response) = (Busy::default(), 0);
+        }
         if let Some(page) = known.pages.request(at) {
             known.page = Some(page);
         }

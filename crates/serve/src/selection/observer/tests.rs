@@ -240,6 +240,32 @@ fn requests_that_end_in_no_response_leave_nothing_behind() {
 }
 
 #[test]
+fn a_download_that_was_given_up_is_no_part_of_what_comes_after_it() {
+    let selection = learned();
+    for transport in [Transport::Tcp, Transport::Quic] {
+        let mut scene = Scene::new(&selection, transport, 10 * MS);
+        scene.request(1);
+        for _ in 0..1_000 {
+            scene.sent(50_000);
+            scene.now += MS;
+            scene.acknowledged(50_000);
+        }
+        // Reset. Its client asks again a minute later.
+        scene.now += 60_000 * MS;
+        scene.request(1);
+        scene.sent(20_000);
+        scene.now += 10 * MS;
+        scene.acknowledged(20_000);
+        assert_eq!(scene.complete(), Complete::Watch);
+        scene
+            .observer
+            .arrived(scene.now, || Some(scene.counters.get()));
+        let known = scene.observer.known.as_ref().unwrap();
+        assert_eq!(known.bulk, None, "20 KB show no rate");
+    }
+}
+
+#[test]
 fn a_small_response_over_quic_waits_for_its_acknowledgement_and_over_tcp_for_a_round_trip() {
     let selection = learned();
     for (transport, complete) in [
