@@ -36,6 +36,7 @@ fn page(first: u64, rest: u64, responses: u32, start: Start) -> Page {
         responses,
         start,
         time: Duration::from_millis(150),
+        waited: Some(Duration::ZERO),
     }
 }
 

@@ -287,6 +287,7 @@ mod tests {
             responses: 3,
             start: Start::Early,
             time: Duration::from_millis(250),
+            waited: Some(Duration::ZERO),
         };
         let path = Evidence {
             rtt: Some(0.02),

@@ -265,6 +265,7 @@ mod tests {
                     responses: 1,
                     start: Start::Cold,
                     time: Duration::from_millis(400_000 / mbit + 3 * rtt_ms),
+                    waited: Some(Duration::ZERO),
                 }),
                 ..Observation::new(transport)
             };

@@ -73,6 +73,18 @@ pub struct Page {
     /// Time during which at least one response was in progress, up to the acknowledgement of its last byte. On a new
     /// connection it begins with the first packet; over TCP that is a round trip before the server accepts it.
     pub time: Duration,
+    /// Part of `time` in which the path had nothing to do, because the application had begun none of the responses in
+    /// progress. `None`: it paused, or the client did, while bytes may have been on their way, so that nobody knows which part
+    /// the path took. Then the page shows what visitors load, and nothing of the path.
+    pub waited: Option<Duration>,
+}
+
+impl Page {
+    /// The time that the path took; `None` if it is not known.
+    #[must_use]
+    pub fn path_time(&self) -> Option<Duration> {
+        Some(self.time.saturating_sub(self.waited?))
+    }
 }
 
 /// The state of the connection when a page began.

@@ -7,6 +7,9 @@ use std::time::Duration;
 /// A request that comes this long after everything was answered begins another page.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// The largest part of a page's time of which it may not be known whether the path or somebody's pause took it: a quarter.
+const LARGEST_UNCLEAR_PART: u32 = 4;
+
 /// Gathers the responses of a connection into pages. Each request is reported to it, and then its end; a page is
 /// complete when a pause has followed it.
 #[derive(Debug, Clone)]
@@ -17,7 +20,15 @@ pub struct Pages {
     /// Latest end of a response.
     ended: Timestamp,
     under_way: u32,
+    /// Requests of them whose responses wait for the application: for their beginning, or for more.
+    waiting: u32,
+    /// Beginning of the time in which all under way wait, and whether the client had everything by then.
+    all_wait: Option<(Timestamp, bool)>,
     busy: Duration,
+    /// Part of `busy` in which all under way waited, and the client had everything.
+    waited: Duration,
+    /// Part of `busy` in which something may have been on its way, or not.
+    unclear: Duration,
     first: Option<DataSize>,
     rest: DataSize,
     responses: u32,
@@ -35,7 +46,11 @@ impl Pages {
             since: opened,
             ended: opened,
             under_way: 0,
+            waiting: 0,
+            all_wait: None,
             busy: Duration::ZERO,
+            waited: Duration::ZERO,
+            unclear: Duration::ZERO,
             first: None,
             rest: DataSize::ZERO,
             responses: 0,
@@ -52,7 +67,28 @@ impl Pages {
             self.since = at;
         }
         self.under_way = self.under_way.saturating_add(1);
+        self.look(at, false);
         page
+    }
+
+    /// Notes that the response to a request which is under way waits for the application, for its beginning or for more.
+    /// `has_everything`: nothing that was handed over is on its way to the client. Returns true if all that is under way
+    /// waits now.
+    pub fn waits(&mut self, at: Timestamp, has_everything: bool) -> bool {
+        self.waiting = self.waiting.saturating_add(1).min(self.under_way);
+        self.look(at, has_everything);
+        self.all_wait.is_some()
+    }
+
+    /// Notes that a response which waited goes on.
+    pub fn goes_on(&mut self, at: Timestamp) {
+        self.waiting = self.waiting.saturating_sub(1);
+        self.look(at, false);
+    }
+
+    /// Notes that the client took nothing for so long of what there was for it.
+    pub fn paused(&mut self, time: Duration) {
+        self.unclear = self.unclear.saturating_add(time);
     }
 
     /// Notes that the last byte of a response of `size` was acknowledged.
@@ -95,6 +131,7 @@ impl Pages {
             responses: self.responses,
             start: self.start,
             time: self.busy,
+            waited: self.is_clear().then_some(self.waited),
         });
         if first.is_some() || self.invalid {
             *self = Self::new(self.ended, Start::Warm);
@@ -108,8 +145,29 @@ impl Pages {
         self.under_way
     }
 
+    /// The part of the page's time that the path took is known well enough.
+    fn is_clear(&self) -> bool {
+        let path = self.busy.saturating_sub(self.waited);
+        self.unclear <= path / LARGEST_UNCLEAR_PART
+    }
+
+    /// Looks whether all that is under way waits from now on, or does no more.
+    fn look(&mut self, at: Timestamp, has_everything: bool) {
+        if self.under_way > 0 && self.waiting >= self.under_way {
+            self.all_wait.get_or_insert((at, has_everything));
+        } else if let Some((since, had_everything)) = self.all_wait.take() {
+            let part = match had_everything {
+                true => &mut self.waited,
+                false => &mut self.unclear,
+            };
+            *part = part.saturating_add(at - since);
+        }
+    }
+
     fn end(&mut self, at: Timestamp) {
         self.under_way = self.under_way.saturating_sub(1);
+        self.waiting = self.waiting.min(self.under_way);
+        self.look(at, false);
         self.ended = self.ended.max(at);
         if self.under_way == 0 {
             self.busy = self.busy.saturating_add(at - self.since);
@@ -148,6 +206,7 @@ mod tests {
             start: Start::Cold,
             // From the first packet to 60 ms, and from 70 to 100 ms.
             time: Duration::from_millis(90),
+            waited: Some(Duration::ZERO),
         };
         assert_eq!(pages.complete(ms(1_100)), Some(page));
         assert_eq!(pages.complete(ms(1_200)), None);
@@ -179,6 +238,59 @@ mod tests {
         pages.request(ms(9_000));
         pages.response(ms(9_010), kb(1));
         assert_eq!(pages.complete(ms(20_000)).unwrap().start, Start::Warm);
+    }
+
+    #[test]
+    fn the_path_does_not_take_the_time_in_which_an_application_begins_no_response() {
+        let mut pages = Pages::new(ms(0), Start::Cold);
+        pages.request(ms(40));
+        pages.waits(ms(40), true);
+        pages.goes_on(ms(540));
+        pages.response(ms(560), kb(20));
+        // Two at once: the first is answered while the other waits.
+        for _ in 0..2 {
+            pages.request(ms(570));
+            pages.waits(ms(570), true);
+        }
+        pages.goes_on(ms(870));
+        pages.response(ms(870), kb(1));
+        pages.goes_on(ms(880));
+        pages.response(ms(900), kb(1));
+        let page = pages.complete(ms(9_000)).unwrap();
+        assert_eq!(page.time, Duration::from_millis(560 + 330));
+        assert_eq!(page.waited, Some(Duration::from_millis(500 + 300)));
+        assert_eq!(page.path_time(), Some(Duration::from_millis(90)));
+    }
+
+    #[test]
+    fn a_page_with_pauses_while_bytes_may_be_on_their_way_shows_nothing_of_the_path() {
+        let page = |pause: u64| {
+            let mut pages = Pages::new(ms(0), Start::Cold);
+            pages.request(ms(40));
+            pages.waits(ms(60), false);
+            pages.goes_on(ms(60 + pause));
+            pages.response(ms(100 + pause), kb(50));
+            pages.complete(ms(9_000)).unwrap()
+        };
+        assert_eq!(page(33).waited, Some(Duration::ZERO));
+        assert_eq!((page(34).waited, page(34).path_time()), (None, None));
+        let mut pages = Pages::new(ms(0), Start::Cold);
+        pages.request(ms(0));
+        pages.paused(Duration::from_secs(5));
+        pages.response(ms(10_000), kb(50));
+        assert_eq!(pages.complete(ms(20_000)).unwrap().waited, None);
+    }
+
+    #[test]
+    fn nothing_waits_any_more_after_a_request_that_was_given_up() {
+        let mut pages = Pages::new(ms(0), Start::Cold);
+        pages.request(ms(0));
+        pages.waits(ms(0), true);
+        pages.cancelled(ms(5_000));
+        pages.request(ms(9_000));
+        pages.response(ms(9_010), kb(1));
+        let page = pages.complete(ms(20_000)).unwrap();
+        assert_eq!(page.waited, Some(Duration::ZERO));
     }
 
     #[test]

@@ -186,6 +186,7 @@ fn page(seen: &ObservedPage<'_>) -> Page {
             (false, false) => Start::Cold,
         },
         time: Duration::from_secs_f64(seen.time),
+        waited: Some(Duration::ZERO),
     }
 }
 

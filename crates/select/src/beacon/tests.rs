@@ -26,6 +26,7 @@ fn page(bytes: u64, responses: u32, ms: u64) -> Page {
         responses,
         start: Start::Cold,
         time: Duration::from_millis(ms),
+        waited: Some(Duration::ZERO),
     }
 }
 

@@ -98,11 +98,12 @@ impl Selector {
         let mut mix = host.mix.lock().unwrap_or_else(PoisonError::into_inner);
         mix.add(bytes, page.responses, cold);
         drop(mix);
+        let path_time = page.path_time()?;
         if !self.model(host).learns() {
             return None;
         }
         let off = residual(
-            page.time.as_secs_f64(),
+            path_time.as_secs_f64(),
             self.expected(client, moment, known, page),
         );
         self.store

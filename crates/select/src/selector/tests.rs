@@ -61,6 +61,7 @@ fn page(transport: Transport, seconds: f64) -> Observation {
         responses: 21,
         start: Start::Warm,
         time: Duration::from_secs_f64(seconds),
+        waited: Some(Duration::ZERO),
     };
     Observation {
         page: Some(page),
@@ -109,6 +110,7 @@ fn megabyte(mbit: u64, lost: u64) -> Observation {
         responses: 2,
         start: Start::Cold,
         time: Duration::from_millis(8_000 / mbit + 400),
+        waited: Some(Duration::ZERO),
     };
     Observation {
         min_rtt: Some(Duration::from_micros(300)),

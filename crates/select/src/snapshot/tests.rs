@@ -40,6 +40,7 @@ fn fed() -> Selector {
                 responses: 1,
                 start: Start::Cold,
                 time: Duration::from_secs(1),
+                waited: Some(Duration::ZERO),
             };
             let seen = Observation {
                 min_rtt: Some(Duration::from_millis(9)),

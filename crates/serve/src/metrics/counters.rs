@@ -254,11 +254,13 @@ impl WorkerCounters {
         };
         // Beyond that a prediction says that nobody knows.
         let ratio = difference.clamp(-MOST_DIFFERENCE, MOST_DIFFERENCE).exp();
-        let took = page.time.as_secs_f64();
-        let other = match protocol.transport() {
-            Transport::Quic => took / ratio,
-            Transport::Tcp => took * ratio,
+        let (took, path) = (page.time.as_secs_f64(), page.path_time.as_secs_f64());
+        let other_path = match protocol.transport() {
+            Transport::Quic => path / ratio,
+            Transport::Tcp => path * ratio,
         };
+        // The application takes its time over either.
+        let other = took - path + other_path;
         let [count, own_sum, other_sum] = &pages.predicted;
         count.add(1);
         own_sum.add((took * 1e6) as u64);
@@ -458,6 +460,7 @@ mod tests {
         let worker = counters.worker();
         let page = |ms, difference| FinishedPage {
             time: Duration::from_millis(ms),
+            path_time: Duration::from_millis(ms),
             difference,
         };
         // HTTP/3 takes half the time.
@@ -474,6 +477,20 @@ mod tests {
         assert_eq!(rounded(pages[2].predicted_elsewhere), 200.0);
         assert_eq!(rounded(pages[1].predicted_elsewhere), 251.0);
         assert_eq!(pages[0], PageMetrics::default());
+    }
+
+    #[test]
+    fn what_the_application_takes_of_a_page_it_takes_over_either_transport() {
+        let counters = ServerCounters::default();
+        let page = FinishedPage {
+            time: Duration::from_millis(1_000),
+            path_time: Duration::from_millis(50),
+            difference: Some(0.5_f64.ln()),
+        };
+        counters.worker().loaded(Protocol::Http3, page);
+        let page = counters.sum().protocols[2].pages;
+        let elsewhere = page.predicted_elsewhere.as_secs_f64();
+        assert!((elsewhere - 1.05).abs() < 1e-3, "{elsewhere}");
     }
 
     #[test]

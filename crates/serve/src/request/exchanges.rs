@@ -162,6 +162,7 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
                 let Some(outgoing) = self.sending.get_mut(&stream) else {
                     return;
                 };
+                self.requests.observer().goes_on(context.now.instant);
                 match outgoing.resume(body, frame, context.now.instant) {
                     Ok(()) => self.send(stream, context),
                     Err(error) => self.cut_off(stream, &error, context),
@@ -281,7 +282,7 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
         self.sent(bytes, context);
         match sent {
             Ok(Sent::Part) => {}
-            Ok(Sent::Waiting) => self.requests.mark_app_limited(),
+            Ok(Sent::Waiting) => self.requests.observer().waits(context.now.instant),
             Ok(Sent::All) => {
                 self.take_out(stream);
                 self.answered(stream, context);

@@ -27,6 +27,8 @@ pub(crate) struct Outgoing {
     held: MemoryReservation,
     /// Bytes that were handed over since it was asked.
     handed_over: usize,
+    /// It waits for whoever makes it, and has said so.
+    waits: bool,
     /// All of it was handed over.
     is_whole: bool,
 }
@@ -41,7 +43,7 @@ enum Source {
 pub(crate) enum Sent {
     /// The body has more to give.
     Part,
-    /// The body has more to give, when its source has it.
+    /// The body has more to give, when its source has it: from now on.
     Waiting,
     All,
 }
@@ -70,6 +72,7 @@ impl Outgoing {
             moved: now,
             held,
             handed_over: 0,
+            waits: false,
             is_whole: false,
         }
     }
@@ -86,6 +89,7 @@ impl Outgoing {
     ) -> Result<(), BoxError> {
         // Only from now on can the client hold it up.
         self.moved = now;
+        self.waits = false;
         match &mut self.source {
             Source::Body(sending) => sending.resume(body, frame),
             Source::File(..) => Ok(()),
@@ -125,7 +129,9 @@ impl Outgoing {
                 Ok(Taken::All) => {}
                 Ok(Taken::Part) => break,
                 Ok(Taken::Nothing) => {
-                    sent = Ok(Sent::Waiting);
+                    if !std::mem::replace(&mut self.waits, true) {
+                        sent = Ok(Sent::Waiting);
+                    }
                     break;
                 }
                 Ok(Taken::Last) => {

@@ -148,6 +148,8 @@ struct RequestFacts {
     logged: Option<Arc<LoggedHead>>,
     /// The connection's end of the tunnel, where the request is offered an upgrade.
     connection_half: Option<Box<ConnectionHalf>>,
+    /// The answer was not there at once.
+    has_waited: bool,
     /// Note of content that is longer than allowed, where its length is not known at first.
     overrun: Option<Overrun>,
 }
@@ -305,6 +307,7 @@ impl<I> Requests<I> {
             began: now.instant,
             logged: self.logged(&request),
             connection_half: None,
+            has_waited: false,
             overrun: None,
         };
         if self.is_report(&request)
@@ -338,6 +341,8 @@ impl<I> Requests<I> {
             }
             ServiceResponse::Later(response, hints, connection_half) => {
                 asked.connection_half = connection_half;
+                asked.has_waited = true;
+                self.observer.waits(now.instant);
                 let asked = Some(asked);
                 Answer::Later(Answering::new(PendingAnswer { asked, response }, hints))
             }
@@ -348,6 +353,9 @@ impl<I> Requests<I> {
     pub(crate) fn finish(&mut self, answered: UnfinishedResponse, now: Now) -> Response<Body> {
         let (asked, mut response) = (answered.asked, answered.response);
         self.observer.set_host(asked.host);
+        if asked.has_waited {
+            self.observer.goes_on(now.instant);
+        }
         if let Some(connection_half) = asked.connection_half {
             response = upgrade::join(*connection_half, response, self.responder.idle_timeout);
         }
@@ -401,11 +409,6 @@ impl<I> Requests<I> {
                 ));
             }
         }
-    }
-
-    /// The source of a response has nothing to give at the moment.
-    pub(crate) fn mark_app_limited(&mut self) {
-        self.observer.mark_app_limited();
     }
 
     /// A response was handed over whole.

@@ -69,6 +69,8 @@ enum ObservedPath {
 pub(crate) struct FinishedPage {
     /// The time that it took.
     pub(crate) time: Duration,
+    /// Part of it that the path took, or may have taken.
+    pub(crate) path_time: Duration,
     /// Predicted difference, ln(T3 / T2), of the latest decision; `None` where there was no prediction.
     pub(crate) difference: Option<f64>,
 }
@@ -120,6 +122,7 @@ impl ConnectionObserver {
         let prediction = self.decided.and_then(|it| it.decision.prediction);
         self.finished = Some(FinishedPage {
             time: page.time,
+            path_time: page.path_time().unwrap_or(page.time),
             difference: prediction.map(|it| it.difference),
         });
     }
@@ -281,10 +284,22 @@ impl ConnectionObserver {
         }
     }
 
-    /// The source of a response has nothing to give at the moment.
-    pub(crate) fn mark_app_limited(&mut self) {
+    /// The response to a request waits for whoever makes it: for its beginning, or for more of it.
+    pub(crate) fn waits(&mut self, now: Instant) {
+        let at = self.timestamp(now);
         if let Some(known) = &mut self.known {
-            known.busy.mark_app_limited();
+            let has_everything = known.busy.bytes() == 0;
+            if known.pages.waits(at, has_everything) {
+                known.busy.mark_app_limited();
+            }
+        }
+    }
+
+    /// A response that waited goes on.
+    pub(crate) fn goes_on(&mut self, now: Instant) {
+        let at = self.timestamp(now);
+        if let Some(known) = &mut self.known {
+            known.pages.goes_on(at);
         }
     }
 

@@ -149,6 +149,8 @@ async fn poll_until_acked(probe: Weak<TcpPathSampler>, mut wait: Duration) {
 pub(super) struct MeasuredBody {
     body: Body,
     is_complete: bool,
+    /// It waits for whoever makes it, and has said so.
+    waits: bool,
     activity: Activity,
     admitted: Rc<AdmittedConnection>,
     ahead: WriteAhead,
@@ -175,6 +177,7 @@ impl MeasuredBody {
         Self {
             body,
             is_complete: false,
+            waits: false,
             activity,
             admitted,
             ahead,
@@ -191,8 +194,16 @@ impl MeasuredBody {
         let Ok(mut requests) = self.requests.try_borrow_mut() else {
             return;
         };
+        if self.waits != frame.is_pending() {
+            self.waits = frame.is_pending();
+            let now = Instant::now();
+            match self.waits {
+                true => requests.observer().waits(now),
+                false => requests.observer().goes_on(now),
+            }
+        }
         let Poll::Ready(frame) = frame else {
-            return requests.mark_app_limited();
+            return;
         };
         let bytes = match frame {
             Some(Ok(frame)) => frame.data_ref().map_or(0, Bytes::len),

@@ -34,6 +34,7 @@ mod migration;
 mod multipart;
 mod one_way;
 mod origins;
+mod page_times;
 mod protocols;
 mod proxied;
 mod proxied_http3;

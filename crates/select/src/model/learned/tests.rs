@@ -108,6 +108,7 @@ fn page() -> impl Strategy<Value = Page> {
             responses,
             start,
             time: Duration::from_micros(us),
+            waited: Some(Duration::ZERO),
         })
 }
 
@@ -189,6 +190,7 @@ fn decisions(
                 Start::Warm
             },
             time: Duration::from_millis(80),
+            waited: Some(Duration::ZERO),
         };
         let seen = Observation {
             page: Some(page),

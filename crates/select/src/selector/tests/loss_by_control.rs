@@ -37,6 +37,7 @@ fn first_page(lost: u64) -> Observation {
             responses: 2,
             start: Start::Cold,
             time: Duration::from_millis(300),
+            waited: Some(Duration::ZERO),
         }),
         ..Observation::new(Transport::Tcp)
     }

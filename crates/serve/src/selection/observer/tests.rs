@@ -239,6 +239,45 @@ fn requests_that_end_in_no_response_leave_nothing_behind() {
     assert_eq!(known.pages.under_way(), 0);
 }
 
+/// Visits of a client that loads 20 KB, which the application begins to give after `wait`.
+fn slowly_answered(selection: &Selection, transport: Transport, wait: Duration, visits: u32) {
+    for _ in 0..visits {
+        let mut scene = Scene::new(selection, transport, 40 * MS);
+        scene.now += 40 * MS;
+        scene.request(1);
+        scene.observer.waits(scene.now);
+        scene.now += wait;
+        scene.observer.goes_on(scene.now);
+        scene.sent(20_000);
+        scene.now += 60 * MS;
+        scene.acknowledged(20_000);
+        scene.complete();
+        scene
+            .observer
+            .arrived(scene.now, || Some(scene.counters.get()));
+        scene.end();
+    }
+}
+
+#[test]
+fn an_application_that_takes_its_time_over_both_protocols_makes_neither_of_them_slow() {
+    let effect = |wait| {
+        let selection = learned();
+        // What is learnt counts from there on.
+        for number in 0..1_000 {
+            let (hints, elsewhere) = (Hints::default(), Ipv4Addr::from_bits(number).into());
+            selection.connected(elsewhere, &hints, Transport::Tcp, UNIX);
+        }
+        slowly_answered(&selection, Transport::Tcp, wait, 1);
+        slowly_answered(&selection, Transport::Quic, wait, 5);
+        let mut scene = Scene::new(&selection, Transport::Quic, 40 * MS);
+        scene.request(1);
+        scene.decide(None).prediction.unwrap().effect
+    };
+    let (at_once, slowly) = (effect(Duration::ZERO), effect(500 * MS));
+    assert!((slowly - at_once).abs() < 0.01, "{at_once} {slowly}");
+}
+
 #[test]
 fn a_download_that_was_given_up_is_no_part_of_what_comes_after_it() {
     let selection = learned();
