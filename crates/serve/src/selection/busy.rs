@@ -17,8 +17,10 @@ pub(crate) struct Busy {
     bytes: u64,
     /// The latest marks, older ones first: three are enough to have one in the first quarter.
     marks: [Option<Mark>; 4],
-    /// A response's source had nothing to give for a while.
-    starved: bool,
+    /// Bytes that had been handed over when the sources of responses last had nothing to give.
+    starved: Option<u64>,
+    /// Time at which bytes were last handed over.
+    last: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +32,8 @@ struct Mark {
 
 impl Busy {
     /// Bytes were handed over; whether [`mark`](Self::mark) is to be called.
-    pub(crate) fn sent(&mut self, bytes: u64) -> bool {
+    pub(crate) fn sent(&mut self, bytes: u64, now: Instant) -> bool {
+        self.last = Some(now);
         self.bytes = self.bytes.saturating_add(bytes);
         self.bytes >= self.next_mark()
     }
@@ -55,9 +58,9 @@ impl Busy {
         });
     }
 
-    /// The source of a response has nothing to give at the moment.
+    /// The sources of responses have nothing to give at the moment.
     pub(crate) fn mark_app_limited(&mut self) {
-        self.starved = true;
+        self.starved = Some(self.bytes);
     }
 
     /// The client had everything at `at`, when `acked` bytes were acknowledged. The rate, if enough was sent to
@@ -67,12 +70,16 @@ impl Busy {
             bytes,
             marks,
             starved,
+            last,
         } = std::mem::take(self);
         let in_first_quarter = |mark: &&Mark| mark.bytes <= bytes / 4;
         let handed_over = marks.iter().rev().flatten().find(in_first_quarter);
         let mark = handed_over
             .copied()
             .or_else(|| acknowledged(bytes, acked, marks.iter().flatten().next()?, counters))?;
+        // Before the mark a source may pause, and after the last byte was handed over none can.
+        let is_after_mark = |starved| starved >= mark.bytes || handed_over.is_none();
+        let all_was_there = last.is_none_or(|last| last <= mark.at);
         let time = at.checked_duration_since(mark.at)?;
         let nanos = time.as_nanos().max(1);
         let bits = counters.bits(acked.saturating_sub(mark.acked));
@@ -80,7 +87,7 @@ impl Busy {
         Some(Bulk {
             size: DataSize::from_bytes(bytes),
             rate: Bandwidth::from_bps(u64::try_from(rate).unwrap_or(u64::MAX))?,
-            app_limited: starved,
+            app_limited: starved.is_some_and(is_after_mark) && !all_was_there,
         })
     }
 
@@ -109,35 +116,44 @@ mod tests {
     use crate::selection::observer::told;
     use std::time::Duration;
 
-    /// `steps` pieces of `piece` bytes, each acknowledged after a millisecond.
-    fn bulk(piece: u64, steps: u64, starved: bool) -> Option<Bulk> {
+    /// `steps` pieces of `piece` bytes, each acknowledged after a millisecond; the source pauses after `starved` bytes.
+    fn bulk(piece: u64, steps: u64, starved: Option<u64>) -> Option<Bulk> {
         let start = Instant::now();
         let at = |step: u64| start + Duration::from_millis(step);
         let mut busy = Busy::default();
         for step in 0..steps {
-            if busy.sent(piece) {
+            if starved.is_some_and(|at| at == step * piece) {
+                busy.mark_app_limited();
+            }
+            if busy.sent(piece, at(step)) {
                 busy.mark(at(step), step * piece);
             }
         }
-        if starved {
-            busy.mark_app_limited();
-        }
         let bulk = busy.end(at(steps), steps * piece, &told(None, 0, 0));
-        assert_eq!((busy.bytes(), busy.starved), (0, false));
+        assert_eq!((busy.bytes(), busy.starved), (0, None));
         bulk
     }
 
     #[test]
     fn a_rate_is_that_of_the_last_three_quarters() {
         // 1,000 bytes a millisecond are 8 Mbit/s.
-        let bulk = bulk(1_000, 2_000, false).unwrap();
+        let bulk = bulk(1_000, 2_000, None).unwrap();
         assert_eq!(bulk.size, DataSize::from_bytes(2_000_000));
         assert_eq!((bulk.rate.as_bps(), bulk.app_limited), (8_000_000, false));
     }
 
     #[test]
     fn a_source_that_had_nothing_to_give_is_told_of() {
-        assert!(bulk(1_000, 2_000, true).unwrap().app_limited);
+        for (after, is_told) in [
+            (0, false),
+            (100_000, false),
+            (500_000, true),
+            (1_999_000, true),
+        ] {
+            let bulk = bulk(1_000, 2_000, Some(after)).unwrap();
+            assert_eq!(bulk.app_limited, is_told, "{after}");
+            assert_eq!(bulk.rate.as_bps(), 8_000_000);
+        }
     }
 
     /// 500 KB that are handed over at once, with what is acknowledged of them: in slow start 100 KB in 100 ms, then 1,000
@@ -154,7 +170,7 @@ mod tests {
         };
         let rate = |progress| {
             let mut busy = Busy::default();
-            assert!(busy.sent(500_000));
+            assert!(busy.sent(500_000, at(1_000)));
             busy.mark(at(1_000), 3_000);
             let counters = Counters {
                 progress,
@@ -171,10 +187,35 @@ mod tests {
     }
 
     #[test]
+    fn a_source_that_pauses_before_all_of_it_is_handed_over_leaves_the_rate_of_what_is_acknowledged_later() {
+        let start = Instant::now();
+        let at = |millis| start + Duration::from_millis(millis);
+        let is_limited = |handed_over, acked| {
+            let mut busy = Busy::default();
+            assert!(busy.sent(300_000, at(1_000)));
+            busy.mark(at(1_000), 0);
+            busy.mark_app_limited();
+            busy.sent(200_000, at(handed_over));
+            let progress = altway_http3::AckProgress {
+                at: at(acked),
+                bytes_acked: 100_000,
+            };
+            let counters = Counters {
+                progress: Some(progress),
+                ..told(None, 0, 0)
+            };
+            let bulk = busy.end(at(1_500), 500_000, &counters);
+            bulk.unwrap().app_limited
+        };
+        assert!(!is_limited(1_020, 1_090));
+        assert!(is_limited(1_400, 1_090));
+    }
+
+    #[test]
     fn what_has_no_mark_in_its_first_quarter_has_no_rate() {
-        assert_eq!(bulk(1_000, 10, false), None);
-        assert_eq!(bulk(1_000_000, 1, false), None);
+        assert_eq!(bulk(1_000, 10, None), None);
+        assert_eq!(bulk(1_000_000, 1, None), None);
         // Marks at 64 KiB and on: 256 KiB and a little have one in the first quarter.
-        assert!(bulk(1_024, 257, false).is_some());
+        assert!(bulk(1_024, 257, None).is_some());
     }
 }

@@ -276,7 +276,7 @@ impl ConnectionObserver {
             return;
         };
         known.response = known.response.saturating_add(bytes);
-        if known.busy.sent(bytes)
+        if known.busy.sent(bytes, now)
             && let Some(counters) = read()
         {
             known.busy.mark(now, counters.bytes_acked);
