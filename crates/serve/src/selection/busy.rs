@@ -3,12 +3,16 @@
 
 use altway_select::Bulk;
 use altway_units::{Bandwidth, DataSize};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::counters::Counters;
 
 /// The first mark; smaller responses say nothing of a rate.
 const FIRST_MARK: u64 = 64 << 10;
+
+/// A client that takes nothing for so long of what there is for it pauses, as a player of videos does whose buffer is full: a path
+/// of 256 kbit/s takes the next 64 KiB within it, and no more than that waits in the kernel over a slow path.
+const PAUSE: Duration = Duration::from_secs(2);
 
 /// A time in which at least one response was under way, with marks at 64 KiB, 128 KiB, 256 KiB … handed over.
 #[derive(Debug, Clone, Default)]
@@ -17,7 +21,7 @@ pub(crate) struct Busy {
     bytes: u64,
     /// The latest marks, older ones first: three are enough to have one in the first quarter.
     marks: [Option<Mark>; 4],
-    /// Bytes that had been handed over when the sources of responses last had nothing to give.
+    /// Bytes that had been handed over when the sources of responses last had nothing to give, or the client last paused.
     starved: Option<u64>,
     /// Time at which bytes were last handed over.
     last: Option<Instant>,
@@ -33,9 +37,20 @@ struct Mark {
 impl Busy {
     /// Bytes were handed over; whether [`mark`](Self::mark) is to be called.
     pub(crate) fn sent(&mut self, bytes: u64, now: Instant) -> bool {
-        self.last = Some(now);
+        if bytes > 0 {
+            self.last = Some(now);
+        }
         self.bytes = self.bytes.saturating_add(bytes);
         self.bytes >= self.next_mark()
+    }
+
+    /// The time for which the client has taken nothing, if it has paused: then what comes from it is no rate of the path.
+    pub(crate) fn pause(&mut self, now: Instant) -> Option<Duration> {
+        let pause = now.saturating_duration_since(self.last?);
+        (pause > PAUSE).then(|| {
+            self.starved = Some(self.bytes);
+            pause
+        })
     }
 
     /// Bytes that were handed over.
@@ -114,7 +129,6 @@ fn acknowledged(bytes: u64, acked: u64, first: &Mark, counters: &Counters) -> Op
 mod tests {
     use super::*;
     use crate::selection::observer::told;
-    use std::time::Duration;
 
     /// `steps` pieces of `piece` bytes, each acknowledged after a millisecond; the source pauses after `starved` bytes.
     fn bulk(piece: u64, steps: u64, starved: Option<u64>) -> Option<Bulk> {

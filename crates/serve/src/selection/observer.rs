@@ -276,6 +276,11 @@ impl ConnectionObserver {
             return;
         };
         known.response = known.response.saturating_add(bytes);
+        if bytes > 0
+            && let Some(pause) = known.busy.pause(now)
+        {
+            known.pages.paused(pause);
+        }
         if known.busy.sent(bytes, now)
             && let Some(counters) = read()
         {

@@ -279,6 +279,33 @@ fn an_application_that_takes_its_time_over_both_protocols_makes_neither_of_them_
 }
 
 #[test]
+fn a_client_that_pauses_while_it_is_sent_something_shows_no_rate_and_no_time() {
+    let selection = learned();
+    for (pause, is_shown) in [(Duration::ZERO, true), (10_000 * MS, false)] {
+        let mut scene = Scene::new(&selection, Transport::Quic, 10 * MS);
+        scene.request(1);
+        for piece in 0..1_000 {
+            if piece % 100 == 50 {
+                scene.now += pause;
+            }
+            scene.sent(10_000);
+            scene.now += MS;
+            scene.acknowledged(10_000);
+        }
+        scene.complete();
+        scene
+            .observer
+            .arrived(scene.now, || Some(scene.counters.get()));
+        scene.now += 2_000 * MS;
+        let at = timestamp(scene.observer.began, scene.now);
+        let known = scene.observer.known.as_mut().unwrap();
+        assert_eq!(known.bulk.unwrap().app_limited, !is_shown);
+        let page = known.pages.complete(at).unwrap();
+        assert_eq!(page.path_time().is_some(), is_shown);
+    }
+}
+
+#[test]
 fn a_download_that_was_given_up_is_no_part_of_what_comes_after_it() {
     let selection = learned();
     for transport in [Transport::Tcp, Transport::Quic] {
