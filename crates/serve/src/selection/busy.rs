@@ -128,7 +128,7 @@ fn acknowledged(bytes: u64, acked: u64, first: &Mark, counters: &Counters) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::selection::observer::told;
+    use crate::selection::counters::told;
 
     /// `steps` pieces of `piece` bytes, each acknowledged after a millisecond; the source pauses after `starved` bytes.
     fn bulk(piece: u64, steps: u64, starved: Option<u64>) -> Option<Bulk> {

@@ -98,6 +98,24 @@ fn wire(payload: u64, headers: u64) -> u64 {
     8_000_u64.saturating_mul(payload.saturating_add(headers)) / payload
 }
 
+/// Counters that a transport might have, for tests.
+#[cfg(test)]
+pub(crate) fn told(min_rtt: Option<Duration>, sent: u64, lost: u64) -> Counters {
+    Counters {
+        transport: Transport::Tcp,
+        congestion: None,
+        min_rtt,
+        smoothed_rtt: min_rtt,
+        packets_sent: sent,
+        packets_lost: lost,
+        packets_spurious: 0,
+        bytes_acked: 0,
+        progress: None,
+        wire: 8_000,
+        arrived: None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,7 +160,7 @@ mod tests {
     #[test]
     fn bits_are_those_of_whole_ip_packets() {
         // 1,448 bytes of payload are a packet of 1,500.
-        let mut counters = crate::selection::observer::told(None, 0, 0);
+        let mut counters = told(None, 0, 0);
         counters.wire = wire(1_448, 52);
         assert_eq!(counters.bits(1_448_000) / 1_000, 11_999);
         assert_eq!(wire(0, 52), 8_000 * 53);

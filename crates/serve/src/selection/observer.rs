@@ -32,6 +32,9 @@ const MIN_WATCHED: u64 = 16 << 10;
 /// a page that takes longer gains by a change in its middle, and a connection with a stream of events never idles.
 const TELL_WITHIN: Duration = Duration::from_secs(5);
 
+/// A connection that idles for longer before its first request was opened ahead: browsers do so while an address is typed.
+const OPENED_AHEAD: Duration = Duration::from_secs(1);
+
 /// Beginnings of connections lie this far after zero at least, for a first packet that was sent before.
 const ORIGIN: Duration = Duration::from_secs(10);
 
@@ -530,8 +533,10 @@ impl ConnectionObserver {
         let (client, offered) = selection.connected(self.address, hints, self.transport, unix);
         let is_first = self.path == ObservedPath::First;
         let pages = match is_first {
-            true if self.early => Pages::new(self.first_packet(counters.as_ref()), Start::Early),
-            true => Pages::new(self.first_packet(counters.as_ref()), Start::Cold),
+            true if self.early => {
+                Pages::new(self.first_packet(counters.as_ref(), now), Start::Early)
+            }
+            true => Pages::new(self.first_packet(counters.as_ref(), now), Start::Cold),
             false => {
                 // Neither a new connection nor one that knows its path: a time like this is predicted of no page.
                 let mut pages = Pages::new(self.timestamp(now), Start::Warm);
@@ -558,14 +563,22 @@ impl ConnectionObserver {
         }
     }
 
-    /// The time at which the client's first packet was sent: over TCP a round trip before the connection was accepted.
-    fn first_packet(&self, counters: Option<&Counters>) -> Timestamp {
+    /// The time at which the client's first packet was sent: over TCP a round trip before the connection was accepted. For a
+    /// connection that was opened ahead, as late as it could have been for a first request at `now`.
+    fn first_packet(&self, counters: Option<&Counters>, now: Instant) -> Timestamp {
         let rtt = counters.and_then(|it| it.min_rtt).unwrap_or_default();
-        let before = match self.transport {
-            Transport::Tcp => rtt,
-            Transport::Quic => rtt / 2,
+        let (before, handshake) = match self.transport {
+            Transport::Tcp => (rtt, 2 * rtt),
+            Transport::Quic if self.early => (rtt / 2, rtt / 2),
+            Transport::Quic => (rtt / 2, rtt * 3 / 2),
         };
-        Timestamp::ZERO + ORIGIN.saturating_sub(before)
+        let first = Timestamp::ZERO + ORIGIN.saturating_sub(before);
+        let idle = (self.timestamp(now) - first).saturating_sub(handshake);
+        if idle > OPENED_AHEAD {
+            first + idle
+        } else {
+            first
+        }
     }
 
     fn timestamp(&self, at: Instant) -> Timestamp {
@@ -575,24 +588,6 @@ impl ConnectionObserver {
 
 fn timestamp(began: Instant, at: Instant) -> Timestamp {
     Timestamp::ZERO + (ORIGIN + at.saturating_duration_since(began))
-}
-
-/// Counters that a transport might have, for tests.
-#[cfg(test)]
-pub(crate) fn told(min_rtt: Option<Duration>, sent: u64, lost: u64) -> Counters {
-    Counters {
-        transport: Transport::Tcp,
-        congestion: None,
-        min_rtt,
-        smoothed_rtt: min_rtt,
-        packets_sent: sent,
-        packets_lost: lost,
-        packets_spurious: 0,
-        bytes_acked: 0,
-        progress: None,
-        wire: 8_000,
-        arrived: None,
-    }
 }
 
 #[cfg(test)]

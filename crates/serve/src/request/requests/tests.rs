@@ -9,7 +9,7 @@ use crate::limits::Limits;
 use crate::metrics::ServerCounters;
 use crate::request::check::MAX_HEAD_BYTES;
 use crate::request::content::{Content, Current, Target};
-use crate::selection::observer::told;
+use crate::selection::counters::told;
 use crate::selection::{HostNames, Selection};
 use crate::{Body, PrefixLengths};
 use http::Version;

@@ -1,6 +1,7 @@
 //! Visits of a client in virtual time, beside a selector of their own.
 
 use super::*;
+use crate::selection::counters::told;
 use altway_select::{ModelKind, Reason};
 use std::cell::Cell;
 use std::net::Ipv4Addr;
@@ -276,6 +277,30 @@ fn an_application_that_takes_its_time_over_both_protocols_makes_neither_of_them_
     };
     let (at_once, slowly) = (effect(Duration::ZERO), effect(500 * MS));
     assert!((slowly - at_once).abs() < 0.01, "{at_once} {slowly}");
+}
+
+#[test]
+fn a_connection_that_was_opened_ahead_did_not_begin_a_page() {
+    let selection = learned();
+    for (transport, handshake) in [(Transport::Tcp, 80 * MS), (Transport::Quic, 60 * MS)] {
+        for wait in [40, 8_000] {
+            let mut scene = Scene::new(&selection, transport, 40 * MS);
+            scene.now += wait * MS;
+            scene.request(1);
+            scene.sent(20_000);
+            scene.now += 50 * MS;
+            scene.acknowledged(20_000);
+            scene.complete();
+            scene
+                .observer
+                .arrived(scene.now, || Some(scene.counters.get()));
+            scene.now += 2_000 * MS;
+            let at = timestamp(scene.observer.began, scene.now);
+            let known = scene.observer.known.as_mut().unwrap();
+            let page = known.pages.complete(at).unwrap();
+            assert_eq!((page.start, page.time), (Start::Cold, handshake + 50 * MS));
+        }
+    }
 }
 
 #[test]
