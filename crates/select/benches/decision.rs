@@ -49,7 +49,7 @@ fn selector(known: bool) -> Selector {
     for number in 0..if known { CLIENTS } else { 0 } {
         let client = client(number);
         for transport in [Transport::Tcp, Transport::Quic] {
-            selector.connected(&client, transport, NOW);
+            selector.connected(&client, &host, transport, NOW);
             let seen = Observation {
                 min_rtt: Some(Duration::from_millis(5 + u64::from(number % 40))),
                 packets_sent: 8_000,

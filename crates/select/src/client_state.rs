@@ -83,6 +83,8 @@ pub(crate) struct ClientState {
     pages: [u8; 2],
     offers: u8,
     arrivals: u8,
+    /// Slot of the host whose offer is pending.
+    pending_slot: u8,
 }
 
 const RESIDUAL_UNIT: f64 = 1024.0;
@@ -117,8 +119,8 @@ impl ClientState {
         now.day().saturating_sub(self.day) > FORGOTTEN_AFTER
     }
 
-    /// A connection begins; `true` if a visit begins with it.
-    pub(crate) fn connected(&mut self, transport: Transport, now: UnixTime) -> bool {
+    /// A connection to a host of `slot` begins; `true` if a visit begins with it.
+    pub(crate) fn connected(&mut self, transport: Transport, slot: u8, now: UnixTime) -> bool {
         let since = u64::from(now.secs32().saturating_sub(self.visit));
         let visit = self.visit == 0 || since >= VISIT.as_secs();
         if since > COMPARABLE.as_secs() {
@@ -132,7 +134,8 @@ impl ClientState {
                 self.cleared = 0;
                 self.arrived();
             }
-            Transport::Tcp if visit && self.flags & PENDING != 0 => self.answered(false),
+            // Other hosts' offers say nothing of this one.
+            Transport::Tcp if visit && self.is_pending(slot) => self.answered(false),
             Transport::Tcp => {}
         }
         visit
@@ -162,9 +165,14 @@ impl ClientState {
         }
     }
 
-    /// A response over TCP offers HTTP/3.
-    pub(crate) fn offer_sent(&mut self) {
+    /// A response of a host of `slot` over TCP offers HTTP/3.
+    pub(crate) fn offer_sent(&mut self, slot: u8) {
         self.flags |= PENDING;
+        self.pending_slot = slot & 7;
+    }
+
+    fn is_pending(&self, slot: u8) -> bool {
+        self.flags & PENDING != 0 && self.pending_slot == slot & 7
     }
 
     /// HTTP/3 was offered three times at least, and came after fewer than a third.

@@ -249,7 +249,7 @@ mod tests {
         let client = Client::new(&secret, "192.0.2.1".parse().unwrap(), class);
         let rtt = Some(Duration::from_millis(rtt_ms));
         for transport in [Transport::Tcp, Transport::Quic, Transport::Quic] {
-            selector.connected(&client, transport, NOW);
+            selector.connected(&client, &host, transport, NOW);
             let seen = Observation {
                 min_rtt: rtt,
                 packets_sent: 10_000,

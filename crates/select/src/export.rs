@@ -83,7 +83,7 @@ mod tests {
         let class = "firefox-linux".parse().unwrap();
         let clients = ["192.0.2.1", "192.0.2.2"].map(|address| {
             let client = Client::new(&secret, address.parse().unwrap(), class);
-            selector.connected(&client, Transport::Quic, NOW);
+            selector.connected(&client, &Host::new("a"), Transport::Quic, NOW);
             client
         });
         let seen = Observation {

@@ -26,7 +26,7 @@
 //! let agent: &[u8] = b"Mozilla/5.0 (X11; Linux x86_64; rv:153.0) Gecko/20100101 Firefox/153.0";
 //! let hints = Hints { user_agent: Some(agent), ..Hints::default() };
 //! let client = selector.client("192.0.2.7".parse()?, &hints);
-//! selector.connected(&client, Transport::Tcp, now);
+//! selector.connected(&client, &host, Transport::Tcp, now);
 //!
 //! // Before a response, at most once a second: the field to send.
 //! let moment = DecisionRequest { min_rtt: Some(Duration::from_millis(40)), ..DecisionRequest::new(now, Transport::Tcp) };

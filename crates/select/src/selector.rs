@@ -180,14 +180,20 @@ impl Selector {
         Client::new(&self.secret, address, ClientClass::of(hints))
     }
 
-    /// Notes that a connection of `client` has begun: call it once for each connection, before decisions on it.
+    /// Notes that a connection of `client` to `host` has begun: call it once for each connection, before decisions on it.
     /// Returns true if the client had been offered HTTP/3 before, by the latest decision for any host.
-    pub fn connected(&self, client: &Client, transport: Transport, now: UnixTime) -> bool {
+    pub fn connected(
+        &self,
+        client: &Client,
+        host: &Host,
+        transport: Transport,
+        now: UnixTime,
+    ) -> bool {
         let (offered, visit, blocked) = self.store.change(client, now, |known| {
             let offered = known.is_offered();
             (
                 offered,
-                known.connected(transport, now),
+                known.connected(transport, host.slot, now),
                 known.is_udp_blocked(),
             )
         });
@@ -201,7 +207,8 @@ impl Selector {
             Transport::Quic => self
                 .store
                 .change_network(client, now, |it| it.came(client.address)),
-            Transport::Tcp if blocked => {
+            // Of programs many have no HTTP/3, which says nothing of their network.
+            Transport::Tcp if blocked && client.class().is_browser() => {
                 self.store
                     .change_network(client, now, |it| it.blocked(client.address));
             }
@@ -416,7 +423,7 @@ impl Selector {
                 known.hold(decision.held);
             }
             match decision.alt_svc {
-                AltSvc::Advertise { .. } if http3 && over_tcp => known.offer_sent(),
+                AltSvc::Advertise { .. } if http3 && over_tcp => known.offer_sent(host.slot),
                 AltSvc::Clear if over_tcp => known.clear_sent(host.slot),
                 _ => {}
             }

@@ -148,16 +148,17 @@ impl Selection {
         Ok(self.hosts.names(named, self.beacon))
     }
 
-    /// Names the client at the other end of a connection, which has begun; whether it had been offered HTTP/3.
+    /// Names the client at the other end of a connection to `host`, which has begun; whether it had been offered HTTP/3.
     pub(crate) fn connected(
         &self,
-        address: IpAddr,
-        hints: &Hints<'_>,
+        (address, hints): (IpAddr, &Hints<'_>),
+        host: HostIndex,
         transport: Transport,
         now: UnixTime,
     ) -> (Client, bool) {
         let client = self.selector.client(address, hints);
-        let offered = self.selector.connected(&client, transport, now);
+        let host = self.hosts.get(host);
+        let offered = self.selector.connected(&client, host, transport, now);
         (client, offered)
     }
 

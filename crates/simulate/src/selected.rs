@@ -83,7 +83,7 @@ impl Policy for SelectorPolicy {
     fn decide(&mut self, ask: &Ask<'_>) -> AltSvc {
         let (client, now, transport) = (self.client(ask), time(ask.now), transport(ask));
         if !ask.warm {
-            self.selector.connected(&client, transport, now);
+            self.selector.connected(&client, &self.host, transport, now);
         }
         let moment = DecisionRequest {
             min_rtt: Some(Duration::from_secs_f64(ask.rtt)),
@@ -105,7 +105,8 @@ impl Policy for SelectorPolicy {
         let ask = &seen.ask;
         let (client, now) = (self.client(ask), time(ask.now));
         if seen.arrived {
-            self.selector.connected(&client, Transport::Quic, now);
+            self.selector
+                .connected(&client, &self.host, Transport::Quic, now);
         }
         if !seen.pure {
             self.note(&client, seen, None);

@@ -8,8 +8,11 @@ const RATES: (f32, f32) = (6.9, 27.7);
 /// Places of the two halves of a rate in the bytes of the counts of rates, above the counts.
 const HALF: u8 = 3;
 
-/// Bit of the number of offers that says that the rate over TCP is a lower bound.
+/// Bit of the number of offers that says that the rate over TCP is a lower bound. The number itself has four bits, and between
+/// them is the slot of the host whose offer is pending.
 const IS_BOUND: u8 = 1 << 7;
+const OFFERS: u8 = 0xf;
+const PENDING_SLOT: u8 = 4;
 
 /// Bit of a count of rates that says that they were measured under congestion control that goes by the rate. The
 /// count itself has three bits.
@@ -37,7 +40,8 @@ impl ClientState {
         to[42..44].copy_from_slice(&self.residual[1].to_le_bytes());
         to[44..46].copy_from_slice(&self.pages);
         let is_bound = if self.is_bound { IS_BOUND } else { 0 };
-        to[46..48].copy_from_slice(&[self.offers | is_bound, self.arrivals]);
+        let offers = self.offers & OFFERS | self.pending_slot << PENDING_SLOT | is_bound;
+        to[46..48].copy_from_slice(&[offers, self.arrivals]);
     }
 
     pub(crate) fn read(from: &[u8; SIZE]) -> Self {
@@ -51,7 +55,7 @@ impl ClientState {
                 RATES.0
             }
         };
-        let offers = from[46] & !IS_BOUND;
+        let offers = from[46] & OFFERS;
         let sent = u16::from_le_bytes(two(36));
         let lost = u16::from_le_bytes(two(38));
         Self {
@@ -75,6 +79,7 @@ impl ClientState {
             pages: two(44),
             offers,
             arrivals: from[47].min(offers),
+            pending_slot: from[46] >> PENDING_SLOT & 7,
         }
     }
 }

@@ -148,14 +148,14 @@ fn a_lower_bound_only_rises() {
 /// The rate over TCP of a client whose pages over TCP showed `floors` at least, and `later` one over QUIC 5 Mbit/s.
 fn rate_over_tcp(floors: &[f64], later: u64) -> Option<f64> {
     let mut known = known();
-    known.connected(Tcp, day(0));
+    known.connected(Tcp, 0, day(0));
     for floor in floors {
         known.add_rate(Tcp, Rate::AtLeast(*floor));
     }
     let mut bytes = [0; SIZE];
     known.write(&mut bytes);
     known = ClientState::read(&bytes);
-    known.connected(Quic, after(day(0), later));
+    known.connected(Quic, 0, after(day(0), later));
     known.add_rate(Quic, Rate::Known(5e6));
     known.rate(Tcp).map(|(ln, _)| ln.exp())
 }
@@ -172,7 +172,7 @@ fn a_lower_bound_of_tcp_far_above_the_rate_over_quic_of_the_same_visit_is_its_ra
 #[test]
 fn a_rate_measured_over_tcp_replaces_the_bound_that_was_taken_for_one() {
     let mut known = known();
-    known.connected(Tcp, day(0));
+    known.connected(Tcp, 0, day(0));
     known.add_rate(Tcp, Rate::AtLeast(3e7));
     known.add_rate(Quic, Rate::Known(5e6));
     assert!(known.rate(Tcp).unwrap().0.exp() > 2.8e7);
@@ -205,10 +205,10 @@ fn a_client_is_forgotten_after_30_days() {
 #[test]
 fn connections_within_30_s_are_one_visit() {
     let mut known = known();
-    assert!(known.connected(Tcp, day(1)));
-    assert!(!known.connected(Tcp, after(day(1), 29)));
-    assert!(known.connected(Tcp, after(day(1), 30)));
-    assert!(!known.connected(Tcp, after(day(1), 31)));
+    assert!(known.connected(Tcp, 0, day(1)));
+    assert!(!known.connected(Tcp, 0, after(day(1), 29)));
+    assert!(known.connected(Tcp, 0, after(day(1), 30)));
+    assert!(!known.connected(Tcp, 0, after(day(1), 31)));
 }
 
 #[test]
@@ -218,14 +218,32 @@ fn three_offers_without_an_arrival_say_that_udp_is_blocked() {
         assert_eq!(known.is_udp_blocked(), visit >= 4);
         let begin = day(1 + visit);
         for parallel in 0..6 {
-            known.connected(Tcp, after(begin, parallel));
+            known.connected(Tcp, 0, after(begin, parallel));
         }
-        known.offer_sent();
+        known.offer_sent(0);
     }
     assert_eq!((known.offers, known.arrivals), (3, 0));
     assert!(known.is_udp_blocked());
-    known.connected(Quic, day(9));
+    known.connected(Quic, 0, day(9));
     assert!(!known.is_udp_blocked());
+}
+
+#[test]
+fn a_visit_to_another_host_does_not_leave_an_offer_unanswered() {
+    let mut known = known();
+    for host in 0..8 {
+        known.connected(Tcp, host, day(1 + u64::from(host)));
+        known.offer_sent(host);
+        let mut bytes = [0; SIZE];
+        known.write(&mut bytes);
+        known = ClientState::read(&bytes);
+    }
+    assert_eq!((known.offers, known.arrivals), (0, 0));
+    known.connected(Tcp, 7, day(20));
+    assert_eq!((known.offers, known.arrivals), (1, 0));
+    known.offer_sent(7);
+    known.connected(Quic, 3, day(21));
+    assert_eq!((known.offers, known.arrivals), (2, 1));
 }
 
 #[test]
@@ -298,7 +316,7 @@ fn an_arrival_over_quic_makes_entries_possible_again() {
     let mut known = known();
     known.clear_sent(1);
     assert!(known.is_cleared(1) && !known.is_cleared(2));
-    known.connected(Quic, day(0));
+    known.connected(Quic, 0, day(0));
     assert!(!known.is_cleared(1));
 }
 
@@ -309,8 +327,8 @@ proptest! {
         state.copy_from_slice(bytes.as_flattened());
         let mut known = ClientState::read(&state);
         known.fade(day(days));
-        known.connected(Quic, day(days));
-        known.connected(Tcp, day(days + 1));
+        known.connected(Quic, 0, day(days));
+        known.connected(Tcp, 0, day(days + 1));
         known.decide(3, true, day(days));
         known.may_offer_again(day(days), false);
         known.add_packets(u64::MAX, u64::MAX);

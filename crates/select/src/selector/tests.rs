@@ -6,6 +6,7 @@ use altway_units::{Bandwidth, DataSize};
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
 
+mod blocked_udp;
 mod changed_path;
 mod curl;
 mod few_visits;
@@ -133,7 +134,7 @@ fn a_lossy_path_without_delay_is_told_http3_after_one_visit_and_a_clean_one_is_n
             let (selector, host) = (selector("learned"), host());
             // Of a class that takes over QUIC all that such a path carries.
             let client = client("altway-linux", 1);
-            selector.connected(&client, Transport::Tcp, NOW);
+            selector.connected(&client, &host, Transport::Tcp, NOW);
             selector.observe(&client, &host, &megabyte(mbit, lost), NOW);
             let moment = DecisionRequest {
                 min_rtt: Some(Duration::from_micros(300)),
@@ -171,7 +172,7 @@ fn an_offer_lives_a_month_whether_a_rate_is_known_or_not() {
 fn over_http3_an_offer_is_taken_back_by_ten_minutes_and_over_tcp_by_clear_once() {
     let selector = selector("learned");
     let client = fast(&selector, "chromium-linux");
-    selector.connected(&client, Transport::Quic, NOW);
+    selector.connected(&client, &host(), Transport::Quic, NOW);
     let decide = |transport| selector.decide(&client, &host(), &over(transport, NOW));
     for _ in 0..3 {
         let decision = decide(Transport::Quic);
@@ -192,7 +193,7 @@ fn over_http3_an_offer_is_taken_back_by_ten_minutes_and_over_tcp_by_clear_once()
 fn firefox_is_taken_back_by_clear_over_http3_too_for_it_keeps_the_connection() {
     let selector = selector("learned");
     let client = fast(&selector, "firefox-linux");
-    selector.connected(&client, Transport::Quic, NOW);
+    selector.connected(&client, &host(), Transport::Quic, NOW);
     let decide = |transport| selector.decide(&client, &host(), &over(transport, NOW));
     for transport in [Transport::Quic, Transport::Quic, Transport::Tcp] {
         let decision = decide(transport);
@@ -310,27 +311,6 @@ fn load_raises_the_margin() {
         assert!((margin(load) - expected).abs() < 1e-9, "{load}");
     }
     assert_eq!(margin(f64::NAN), 0.03);
-}
-
-#[test]
-fn a_client_whose_udp_is_blocked_is_not_offered_http3_but_in_one_week_of_fifty() {
-    let selector = with("learned", |config| config.learn_after = u64::MAX);
-    let client = client("chromium-linux", 1);
-    let moment = |now| DecisionRequest {
-        min_rtt: Some(Duration::from_millis(60)),
-        ..over(Transport::Tcp, now)
-    };
-    let offers = (0..200).filter(|day| {
-        let now = NOW + DAY * *day;
-        selector.connected(&client, Transport::Tcp, now);
-        selector.decide(&client, &host(), &moment(now)).offer == Offer::Http3
-    });
-    assert!((3..30).contains(&offers.count()));
-    let decision = selector.decide(&client, &host(), &moment(NOW + DAY * 200));
-    assert_eq!(decision.reason, Reason::UdpBlocked);
-    selector.connected(&client, Transport::Quic, NOW + DAY * 200);
-    let decision = selector.decide(&client, &host(), &moment(NOW + DAY * 200));
-    assert_ne!(decision.reason, Reason::UdpBlocked);
 }
 
 #[test]
@@ -526,7 +506,7 @@ fn run(selector: &Selector, steps: &[Step]) -> Vec<(UnixTime, Decision)> {
         match *step {
             Step::Later(seconds) => now = now + Duration::from_secs(seconds.into()),
             Step::Connect(quic) => {
-                selector.connected(&client, transport(quic), now);
+                selector.connected(&client, &host, transport(quic), now);
             }
             Step::Decide(quic) => made.push((
                 now,

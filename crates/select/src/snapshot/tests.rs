@@ -31,7 +31,7 @@ fn fed() -> Selector {
     for number in 0..100 {
         let client = client(&selector, number);
         for transport in [Transport::Tcp, Transport::Quic] {
-            selector.connected(&client, transport, NOW);
+            selector.connected(&client, &host, transport, NOW);
             let size = DataSize::from_bytes(10_000_000);
             let rate = Bandwidth::from_mbit(50 + u64::from(number)).unwrap();
             let page = Page {

@@ -5,6 +5,7 @@ use super::check::RequestHead;
 use super::fields::Offered;
 use super::known_host::MAX_AUTHORITY;
 use super::requests::{Now, Requests, selection};
+use crate::selection::HostIndex;
 use crate::selection::counters::Counters;
 use altway_select::{AltSvc, Decision};
 
@@ -15,6 +16,15 @@ impl<I> Requests<I> {
         let load = self.responder.load.share(now.instant);
         self.observer
             .decide(selection, size, load, now.instant, now.unix)
+    }
+
+    /// The host of a connection's first request; that of others where it is not wanted any more.
+    pub(super) fn first_host(&mut self, head: &impl RequestHead) -> HostIndex {
+        let is_wanted = self.listener_policy.http3.is_some() && self.observer.client().is_none();
+        match is_wanted {
+            true => self.host_facts(head).named.index,
+            false => HostIndex::OTHERS,
+        }
     }
 
     /// The offer that a decision makes to a client of this listener.

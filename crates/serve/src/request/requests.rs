@@ -252,13 +252,14 @@ impl<I> Requests<I> {
         read: impl FnMut() -> Option<Counters>,
     ) -> AnswerSource {
         self.responder.refresh();
+        let host = self.first_host(head);
         if let Some(selection) = selection(&self.responder, self.listener_policy) {
             self.observer.request(
                 selection,
                 in_progress,
                 now.instant,
                 now.unix,
-                || hints(head),
+                || (hints(head), host),
                 read,
             );
             self.count_page();

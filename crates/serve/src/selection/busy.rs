@@ -201,7 +201,8 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_pauses_before_all_of_it_is_handed_over_leaves_the_rate_of_what_is_acknowledged_later() {
+    fn a_source_that_pauses_before_all_of_it_is_handed_over_leaves_the_rate_of_what_is_acknowledged_later()
+     {
         let start = Instant::now();
         let at = |millis| start + Duration::from_millis(millis);
         let is_limited = |handed_over, acked| {

@@ -160,14 +160,15 @@ impl ConnectionObserver {
         self.early = self.known.is_none();
     }
 
-    /// A request has come. `in_progress`: the connection's requests, this one included.
+    /// A request has come. `in_progress`: the connection's requests, this one included. `facts`: what tells who the client
+    /// is, and the host that it asks for first.
     pub(crate) fn request<'h>(
         &mut self,
         selection: &Selection,
         in_progress: usize,
         now: Instant,
         unix: UnixTime,
-        hints: impl FnOnce() -> Hints<'h>,
+        facts: impl FnOnce() -> (Hints<'h>, HostIndex),
         mut read: impl FnMut() -> Option<Counters>,
     ) {
         let at = self.timestamp(now);
@@ -176,7 +177,7 @@ impl ConnectionObserver {
         }
         if self.known.is_none() {
             let counters = read();
-            self.known = Some(self.begin(selection, &hints(), counters, now, unix));
+            self.known = Some(self.begin(selection, &facts(), counters, now, unix));
         }
         let Some(known) = &mut self.known else {
             return;
@@ -525,12 +526,13 @@ impl ConnectionObserver {
     fn begin(
         &self,
         selection: &Selection,
-        hints: &Hints<'_>,
+        (hints, host): &(Hints<'_>, HostIndex),
         counters: Option<Counters>,
         now: Instant,
         unix: UnixTime,
     ) -> ClientObservation {
-        let (client, offered) = selection.connected(self.address, hints, self.transport, unix);
+        let whose = (self.address, hints);
+        let (client, offered) = selection.connected(whose, *host, self.transport, unix);
         let is_first = self.path == ObservedPath::First;
         let pages = match is_first {
             true if self.early => {
@@ -547,7 +549,7 @@ impl ConnectionObserver {
         ClientObservation {
             client,
             offered,
-            host: HostIndex::OTHERS,
+            host: *host,
             pages,
             busy: Busy::default(),
             response: 0,

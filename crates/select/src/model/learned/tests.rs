@@ -206,7 +206,7 @@ fn decisions(
         let address = Ipv4Addr::new(192, 0, 2, event.client).into();
         let client = Client::new(&SECRET, address, event.class.parse().unwrap());
         let host = &hosts[event.host];
-        selector.connected(&client, event.transport, now);
+        selector.connected(&client, host, event.transport, now);
         let moment = DecisionRequest {
             min_rtt: event.rtt_us.map(Duration::from_micros),
             load: event.load,

@@ -24,7 +24,7 @@ fn offers(visits: &[(u64, Observation)]) -> Vec<Offer> {
     let (client, host, mut now) = (client("chromium-linux", 1), host(), NOW);
     let visit = |(later, observation): &(u64, Observation)| {
         now = now + Duration::from_secs(*later);
-        selector.connected(&client, observation.transport, now);
+        selector.connected(&client, &host, observation.transport, now);
         selector.observe(&client, &host, observation, now);
         let moment = DecisionRequest {
             min_rtt: observation.min_rtt,

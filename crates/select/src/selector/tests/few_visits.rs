@@ -15,6 +15,7 @@ fn nothing_learnt_counts_before_a_thousand_visits() {
         assert_eq!(decide().offer, Offer::Http3, "{visit}");
         selector.connected(
             &client,
+            &host(),
             Transport::Quic,
             NOW + Duration::from_secs(40 * visit),
         );
@@ -42,7 +43,7 @@ fn after_two_visits(mbit: u64, later: Duration) -> Decision {
     let (client, host) = (client("chromium-linux", 1), host());
     let visit = |observation: &Observation, now| {
         let transport = observation.transport;
-        selector.connected(&client, transport, now);
+        selector.connected(&client, &host, transport, now);
         selector.observe(&client, &host, observation, now);
         let moment = DecisionRequest {
             min_rtt: observation.min_rtt,

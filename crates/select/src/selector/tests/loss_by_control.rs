@@ -47,7 +47,7 @@ fn first_page(lost: u64) -> Observation {
 fn said(congestion: [Congestion; 2], lost: u64) -> [(Offer, AltSvc); 2] {
     let (selector, host) = (under(congestion), host());
     let client = client("chromium-linux", 1);
-    selector.connected(&client, Transport::Tcp, NOW);
+    selector.connected(&client, &host, Transport::Tcp, NOW);
     let decide = || {
         let decision = selector.decide(&client, &host, &request());
         (decision.offer, decision.alt_svc)

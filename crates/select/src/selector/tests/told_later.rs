@@ -23,7 +23,7 @@ fn firefox_is_told_after_the_page_where_that_can_be_and_has_no_offer_yet() {
     }
     let (selector, client) = (selector(model), client("firefox-linux", 1));
     let decide = |moment| advertised(&selector.decide(&client, &host(), &moment));
-    let connected = || selector.connected(&client, Transport::Tcp, NOW);
+    let connected = || selector.connected(&client, &host(), Transport::Tcp, NOW);
     assert_eq!(decide(moment), None);
     assert!(!connected(), "what was not said is no offer");
     let at_the_end = DecisionRequest {

@@ -39,14 +39,17 @@ impl<'a> Scene<'a> {
     }
 
     fn request(&mut self, in_progress: usize) {
-        let hints = || Hints {
-            user_agent: Some(FIREFOX),
-            ..Hints::default()
+        let facts = || {
+            let hints = Hints {
+                user_agent: Some(FIREFOX),
+                ..Hints::default()
+            };
+            (hints, HostIndex::OTHERS)
         };
         let read = || Some(self.counters.get());
         let (now, selection) = (self.now, self.selection);
         self.observer
-            .request(selection, in_progress, now, UNIX, hints, read);
+            .request(selection, in_progress, now, UNIX, facts, read);
     }
 
     fn sent(&mut self, bytes: u64) {
@@ -267,7 +270,8 @@ fn an_application_that_takes_its_time_over_both_protocols_makes_neither_of_them_
         // What is learnt counts from there on.
         for number in 0..1_000 {
             let (hints, elsewhere) = (Hints::default(), Ipv4Addr::from_bits(number).into());
-            selection.connected(elsewhere, &hints, Transport::Tcp, UNIX);
+            let client = (elsewhere, &hints);
+            selection.connected(client, HostIndex::OTHERS, Transport::Tcp, UNIX);
         }
         slowly_answered(&selection, Transport::Tcp, wait, 1);
         slowly_answered(&selection, Transport::Quic, wait, 5);
