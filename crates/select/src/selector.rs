@@ -65,6 +65,9 @@ impl Config {
     }
 }
 
+/// Slots in which a client's state keeps what it was told.
+const SLOTS: u8 = 8;
+
 /// A host with decisions of its own, because a download host and a site differ. It takes about 2 KiB: make one for
 /// each configured name, never for each name that a client asks for.
 #[derive(Debug, Default)]
@@ -76,7 +79,8 @@ pub struct Host {
 }
 
 impl Host {
-    /// The host with that name. Eight slots keep what a client was told; hosts that share one share that.
+    /// The host with that name. Eight slots keep what a client was told; hosts that share one share that. Its slot is that of
+    /// its name, unless it [avoids](Self::avoiding) others.
     #[must_use]
     pub fn new(name: &str) -> Self {
         let sum = name.bytes().fold(0_u8, |sum, byte| {
@@ -84,10 +88,27 @@ impl Host {
         });
         Self {
             name: name.into(),
-            slot: (sum ^ sum >> 3) & 7,
+            slot: (sum ^ sum >> 3) % SLOTS,
             mix: Mutex::default(),
             model: None,
         }
+    }
+
+    /// Has the next slot that none of the hosts has which `taken` is the union of ([`taken_slot`](Self::taken_slot)), while
+    /// there is one. Two hosts that differ take back each other's offers in a common slot. With the same hosts in the same
+    /// order each has its slot again after a restart.
+    #[must_use]
+    pub fn avoiding(mut self, taken: u8) -> Self {
+        let mut slots = (0..SLOTS).map(|step| (self.slot + step) % SLOTS);
+        let free = slots.find(|slot| taken & 1 << slot == 0);
+        self.slot = free.unwrap_or(self.slot);
+        self
+    }
+
+    /// The slot as a bit.
+    #[must_use]
+    pub const fn taken_slot(&self) -> u8 {
+        1 << self.slot
     }
 
     /// The name; empty for a host without one.

@@ -10,6 +10,7 @@ mod blocked_udp;
 mod changed_path;
 mod curl;
 mod few_visits;
+mod hosts;
 mod loss_by_control;
 mod told_later;
 

@@ -66,6 +66,8 @@ struct AssignedHosts {
     /// [`MAX_HOSTS`].
     places: FxHashMap<Vec<u8>, HostIndex>,
     shared: usize,
+    /// Slots of hosts, in which clients' states keep what they were told; that of the first is its own.
+    taken_slots: u8,
 }
 
 /// The names in use, with their hosts. `*.example.org` is one host.
@@ -146,13 +148,15 @@ impl Hosts {
         if !is_shared && free > MAX_HOSTS {
             return None;
         }
-        self.hosts[free].get_or_init(|| {
-            let host = Host::new(name);
+        let first = Host::default().taken_slot();
+        let host = self.hosts[free].get_or_init(|| {
+            let host = Host::new(name).avoiding(assigned.taken_slots | first);
             Box::new(match policy {
                 Some((_, model)) => host.with_model(Box::new(Arc::clone(model))),
                 None => host,
             })
         });
+        assigned.taken_slots |= host.taken_slot();
         assigned.shared += usize::from(is_shared);
         let index = HostIndex(u16::try_from(free).unwrap_or(0));
         assigned.places.insert(key, index);
@@ -216,6 +220,26 @@ mod tests {
             assert_eq!(find(other), HostIndex::OTHERS, "{other}");
         }
         assert_eq!(hosts.assigned.lock().unwrap().places.len(), 2);
+    }
+
+    #[test]
+    fn seven_hosts_and_that_of_all_others_keep_apart_what_clients_were_told() {
+        let hosts = Hosts::new();
+        let names = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|name| format!("{name}.example"));
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        let in_use = hosts.names(plain(&names), None);
+        let slot = |index| hosts.get(index).taken_slot();
+        let slots = |count: usize| {
+            let named = names[..count].iter().map(|name| slot(find(&in_use, name)));
+            named.fold(slot(HostIndex::OTHERS), |all, slot| all | slot)
+        };
+        assert_eq!(slots(7).count_ones(), 8);
+        let again = Hosts::new();
+        let again_in_use = again.names(plain(&names), None);
+        for name in &names {
+            let of_again = again.get(find(&again_in_use, name)).taken_slot();
+            assert_eq!(of_again, slot(find(&in_use, name)), "{name}");
+        }
     }
 
     #[test]
