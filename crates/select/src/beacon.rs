@@ -248,7 +248,9 @@ impl State {
     fn admit(&mut self, network: u64, now: UnixTime) -> Result<(), TooManyBeacons> {
         let place = &mut self.due[network as usize % PLACES];
         let now = now.secs32();
-        let due = (*place).max(now);
+        // Further ahead than any report leaves it: the clock was set back since.
+        let is_ahead = *place > now.saturating_add(INTERVAL * BURST);
+        let due = if is_ahead { now } else { (*place).max(now) };
         if due - now > INTERVAL * (BURST - 1) {
             self.counts.refused += 1;
             return Err(TooManyBeacons);

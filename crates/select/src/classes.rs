@@ -3,6 +3,7 @@
 use crate::cusum::Cusum;
 use crate::limit::{Grid, MEASURED, UNMEASURED};
 use crate::residuals::NOISE;
+use crate::time::is_ahead;
 use crate::{Client, ClientClass, Surface, UnixTime};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -133,16 +134,15 @@ impl State {
     /// Votes fade with days; by how much HTTP/3 has changed, if it has.
     pub(crate) fn fade(&mut self, now: UnixTime) -> Option<f64> {
         let day = now.day();
-        let days = if self.day == 0 {
-            0
-        } else {
-            day.saturating_sub(self.day)
-        };
+        if self.day == 0 || is_ahead(self.day, day) {
+            self.day = day;
+        }
+        let days = day.saturating_sub(self.day);
         self.day = self.day.max(day);
         if days == 0 {
             return None;
         }
-        let alarmed = self.alarmed > 0 && day.saturating_sub(self.alarmed) < ALARM_DAYS;
+        let alarmed = (1..ALARM_DAYS).contains(&day.saturating_sub(self.alarmed));
         let half_life = if alarmed {
             HALF_LIFE_ALARMED
         } else {

@@ -4,7 +4,7 @@ use crate::UnixTime;
 use crate::observation::{Rate, Transport};
 use crate::residuals::Residuals;
 use crate::surface::Congestion;
-use crate::time::week_of_day;
+use crate::time::{is_ahead, week_of_day};
 use std::time::Duration;
 
 /// Bytes of a client's state.
@@ -95,7 +95,7 @@ impl ClientState {
     /// Fades every value up to `now`.
     pub(crate) fn fade(&mut self, now: UnixTime) {
         let day = now.day();
-        if self.day == 0 {
+        if self.day == 0 || is_ahead(self.day, day) {
             self.day = day;
         }
         let days = day.saturating_sub(self.day);
@@ -122,8 +122,10 @@ impl ClientState {
     /// A connection to a host of `slot` begins; `true` if a visit begins with it.
     pub(crate) fn connected(&mut self, transport: Transport, slot: u8, now: UnixTime) -> bool {
         let since = u64::from(now.secs32().saturating_sub(self.visit));
-        let visit = self.visit == 0 || since >= VISIT.as_secs();
-        if since > COMPARABLE.as_secs() {
+        // One ahead of now was noted by a clock that was wrong.
+        let is_ahead = self.last_visit() > now + VISIT;
+        let visit = self.visit == 0 || since >= VISIT.as_secs() || is_ahead;
+        if is_ahead || since > COMPARABLE.as_secs() {
             self.recent_floor = 0;
         }
         if visit {

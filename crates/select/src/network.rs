@@ -5,7 +5,7 @@
 //! neighbours; fewer than three decide nothing.
 
 use crate::UnixTime;
-use crate::time::week_of_day;
+use crate::time::{is_ahead, week_of_day};
 
 /// Bytes of a network's state.
 pub(crate) const SIZE: usize = 24;
@@ -59,7 +59,7 @@ pub struct Neighbours {
 impl Network {
     pub(crate) fn fade(&mut self, now: UnixTime) {
         let day = now.day();
-        if day <= self.day {
+        if day <= self.day && !is_ahead(self.day, day) {
             return;
         }
         if week_of_day(day.into()) != week_of_day(self.day.into()) {
@@ -226,6 +226,11 @@ mod tests {
         network.fade(day(20_000));
         assert!(!network.vote(6));
         network.fade(day(20_001));
+        assert!(network.vote(6));
+        // A clock that was ahead is set right.
+        network.fade(day(30_000));
+        assert_eq!((0..10).filter(|_| network.vote(6)).count(), 6);
+        network.fade(day(20_002));
         assert!(network.vote(6));
     }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 const DAY: u64 = 86_400;
 
 /// Seconds since 1970-01-01 00:00 UTC. The caller reads the clock; a clock that is set back makes nothing
-/// here older, and nothing panics.
+/// here older, and nothing panics. What was noted more than a day ahead of now was noted by a clock that was wrong, and
+/// counts as of today.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct UnixTime(u64);
 
@@ -64,6 +65,11 @@ impl fmt::Display for UnixTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)
     }
+}
+
+/// Returns true if a clock that was wrong has noted `day`: it lies ahead of `today`.
+pub(crate) const fn is_ahead(day: u16, today: u16) -> bool {
+    day > today.saturating_add(1)
 }
 
 /// The week of a day; 1970 began on a Thursday.

@@ -16,16 +16,17 @@ pub(crate) struct Visits {
 impl Visits {
     pub(crate) fn add(&mut self, now: UnixTime) {
         let week = now.week();
-        if week > self.week {
-            if self.is_whole {
-                self.whole_week = Some(if week == self.week + 1 {
-                    self.this_week
-                } else {
-                    0
-                });
-            }
+        // The clock was wrong, and has been set right.
+        let was_ahead = week + 1 < self.week;
+        if week > self.week || was_ahead {
+            self.whole_week = match self.week + 1 == week {
+                _ if was_ahead => None,
+                true if self.is_whole => Some(self.this_week),
+                false if self.is_whole => Some(0),
+                _ => self.whole_week,
+            };
             // The first week that is seen may have begun long before.
-            self.is_whole = self.week > 0;
+            self.is_whole = self.week > 0 && !was_ahead;
             (self.week, self.this_week) = (week, 0);
         }
         self.total = self.total.saturating_add(1);
@@ -60,5 +61,15 @@ mod tests {
             assert_eq!(visits.of_last_week(), expected, "{number}");
         }
         assert!(visits.is_enough(8) && !visits.is_enough(9));
+        // A clock that was ten years ahead is set right.
+        for (number, expected) in [
+            (1_500, Some(0)),
+            (1_004, None),
+            (1_005, None),
+            (1_006, Some(1)),
+        ] {
+            visits.add(week(number));
+            assert_eq!(visits.of_last_week(), expected, "{number}");
+        }
     }
 }

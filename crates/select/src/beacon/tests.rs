@@ -131,6 +131,8 @@ fn a_network_sends_ten_at_once_and_then_one_a_minute() {
     assert_eq!(send(99, 59), Err(TooManyBeacons));
     assert_eq!(send(99, 60), Ok(None));
     assert_eq!(send(99, 60), Err(TooManyBeacons));
+    assert_eq!(send(1, 315_360_000), Ok(None));
+    assert_eq!(send(1, 700), Ok(None), "the clock was ten years ahead");
     let other = client(Ipv4Addr::new(198, 51, 100, 1));
     let taken = selector.beacon(&other, Transport::Quic, &report, None, NOW);
     assert_eq!(taken, Ok(None));

@@ -212,6 +212,20 @@ fn connections_within_30_s_are_one_visit() {
 }
 
 #[test]
+fn a_clock_that_was_years_ahead_and_was_set_right_holds_nothing_up() {
+    let mut known = ClientState::default();
+    known.fade(day(3_650));
+    known.connected(Tcp, 0, day(3_650));
+    known.add_packets(10_000, 100);
+    known.fade(day(0));
+    assert!(known.connected(Tcp, 0, day(0)));
+    assert!(!known.connected(Tcp, 0, after(day(0), 29)));
+    known.fade(day(7));
+    assert_eq!(known.packets(), (5_000.0, 50.0));
+    assert!(known.is_forgotten(day(38)));
+}
+
+#[test]
 fn three_offers_without_an_arrival_say_that_udp_is_blocked() {
     let mut known = known();
     for visit in 0..4 {
