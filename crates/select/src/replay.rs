@@ -249,11 +249,10 @@ impl Client {
     }
 }
 
-/// True if the line's page is the first of its connection.
+/// True if the line's page is the first of its connection. A browser's report comes on the connection of its page.
 fn is_new(entry: &SelectionEntry) -> bool {
-    entry
-        .page
-        .is_none_or(|page| page.start != LoggedStart::Warm)
+    let is_first = |page: LoggedPage| page.start != LoggedStart::Warm;
+    entry.beacon.is_none() && entry.page.is_none_or(is_first)
 }
 
 /// The policies that would offer HTTP/3, after what they would have offered `before`.

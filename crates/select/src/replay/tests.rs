@@ -96,6 +96,34 @@ fn an_offer_shows_in_the_visits_after_it() {
 }
 
 #[test]
+fn a_browsers_report_is_no_new_connection() {
+    let report = SelectionEntry {
+        page: None,
+        beacon: Some(crate::LoggedBeacon {
+            responses: 20,
+            same: 20,
+            bytes: 420_000,
+            seconds: 0.5,
+            load_seconds: 0.6,
+            server_seconds: None,
+        }),
+        ..line(2, H3)
+    };
+    let warm = SelectionEntry {
+        page: Some(page(LoggedStart::Warm)),
+        ..line(60, H3)
+    };
+    let later = SelectionEntry {
+        time: UnixTime::from_secs(MONDAY + 62),
+        ..report.clone()
+    };
+    let lines = [line(0, H3), report, warm, later, line(DAY, H3)];
+    // The connection was opened before the client was told anything.
+    assert_eq!(told(&lines), "----3");
+    assert_eq!(read(&lines).1.visits, 2);
+}
+
+#[test]
 fn the_first_assignment_of_a_week_stands_for_it() {
     let week = 7 * DAY;
     // A change in the week's midst is of the assignment's own doing.
