@@ -26,9 +26,10 @@ const SATURATING_OBSERVATIONS: usize = 64;
 /// Explain which protocol a server would offer a client, with both predicted times and what they are based on.
 ///
 /// The running server is asked, at --admin. With --state-dir the answer is from what the server has kept in its state
-/// folder, up to a minute old while the server runs; then another path or another policy can be assumed. With
-/// --what-if or --policy alone, nothing is known of the client but the path that is assumed. None of this changes
-/// anything in a server. The prediction is for a congestion control of TCP and one of QUIC, which are named; `cubic`
+/// folder, up to a minute old while the server runs; then another path or another policy can be assumed. What visitors of
+/// a host load is not kept there: times are predicted for a usual site. With --what-if or --policy alone, nothing is known
+/// of the client but the path that is assumed. None of this changes anything in a server. A busy worker asks for a larger
+/// gain of HTTP/3 than is said here. The prediction is for a congestion control of TCP and one of QUIC, which are named; `cubic`
 /// stands for all that take loss for congestion.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
