@@ -290,7 +290,8 @@ fn ask(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     Ok(Answer::Done)
 }
 
-/// Lets the selector, which is this program's own, observe a path as it is supposed.
+/// Lets the selector, which is this program's own, observe a path as it is supposed. Over QUIC the client receives what its
+/// class takes of it, whatever it received over the path that it really has.
 fn suppose(
     selector: &Selector,
     client: &Client,
@@ -298,16 +299,20 @@ fn suppose(
     supposed: HypotheticalPath,
     now: UnixTime,
 ) {
-    let bulk = supposed.rate.map(|rate| Bulk {
+    let bulk = |rate| Bulk {
         size: DataSize::from_bytes(1 << 40),
         rate,
         app_limited: false,
-    });
+    };
+    let moment = DecisionRequest::new(now, Transport::Tcp);
+    let has_quic = selector.explain(client, host, &moment).measured[1].is_some();
+    let over_quic = supposed.rate.filter(|_| has_quic);
+    let over_quic = over_quic.and_then(|rate| joined(rate, selector.limit(client.class())));
     let packets = supposed.loss.map(|loss| {
         let sent = 100_000_u64;
         (sent, (loss.as_f64() * sent as f64) as u64)
     });
-    if bulk.is_none() && packets.is_none() {
+    if supposed.rate.is_none() && packets.is_none() {
         return;
     }
     for _ in 0..SATURATING_OBSERVATIONS {
@@ -316,16 +321,59 @@ fn suppose(
             min_rtt: supposed.rtt,
             packets_sent: sent,
             packets_lost: lost,
-            bulk,
+            bulk: supposed.rate.map(bulk),
             ..Observation::new(Transport::Tcp)
         };
         let _ = selector.observe(client, host, &observation, now);
+        if let Some(rate) = over_quic {
+            let observation = Observation {
+                min_rtt: supposed.rtt,
+                bulk: Some(bulk(rate)),
+                ..Observation::new(Transport::Quic)
+            };
+            let _ = selector.observe(client, host, &observation, now);
+        }
     }
+}
+
+/// The rate at which a class with this limit (bit/s) receives over a path of `rate`: the smaller, a little less where they are
+/// close.
+fn joined(rate: Bandwidth, limit: f64) -> Option<Bandwidth> {
+    let sum = (rate.as_bps() as f64).powi(-3) + limit.powi(-3);
+    Bandwidth::from_bps(sum.powf(-1.0 / 3.0) as u64)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_supposed_path_takes_the_place_of_the_one_that_was_measured_over_both_transports() {
+        let secret = Secret::new([1; 16]);
+        let selector = Selector::new(Config::new(secret, &ModelKind::Learned(None)));
+        let class = "chromium-linux".parse().unwrap();
+        let client = Client::new(&secret, "192.0.2.7".parse().unwrap(), class);
+        let (host, now) = (Host::default(), UnixTime::from_secs(1_795_392_000));
+        for transport in [Transport::Tcp, Transport::Quic] {
+            let seen = Observation {
+                min_rtt: Some(Duration::from_millis(20)),
+                bulk: Some(Bulk {
+                    size: DataSize::from_bytes(50_000_000),
+                    rate: "20mbit".parse().unwrap(),
+                    app_limited: false,
+                }),
+                ..Observation::new(transport)
+            };
+            selector.observe(&client, &host, &seen, now);
+        }
+        let supposed = "rate=1gbit,rtt=1ms".parse().unwrap();
+        suppose(&selector, &client, &host, supposed, now);
+        let moment = DecisionRequest::new(now, Transport::Tcp);
+        let explained = selector.explain(&client, &host, &moment);
+        let [tcp, quic] = explained.decision.prediction.unwrap().rates;
+        assert!((tcp / 1e9 - 1.0).abs() < 0.05, "{tcp}");
+        assert!((5e8..8e8).contains(&quic), "{quic}");
+    }
 
     #[test]
     fn a_supposed_path_is_parsed_and_faults_are_named() {
