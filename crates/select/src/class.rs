@@ -188,6 +188,12 @@ impl ClientClass {
         (0..64).filter_map(Self::from_index)
     }
 
+    /// True if a page of such a client tells what visitors load: a browser's, or one that came over HTTP/3. Most other programs,
+    /// such as monitors and crawlers, have no HTTP/3 and nothing of what is chosen.
+    pub(crate) const fn is_visitor(self, over_http3: bool) -> bool {
+        over_http3 || self.is_browser()
+    }
+
     /// The class is of a browser that people use.
     pub(crate) const fn is_browser(self) -> bool {
         !matches!(self.family, Family::Other | Family::Curl | Family::Altway)

@@ -169,7 +169,10 @@ impl Replay {
             .or_insert_with(|| (number, Mix::default()));
         let key = (entry.client, entry.class.index(), *host);
         let client = self.clients.entry(key).or_default();
-        if let Some(page) = &entry.page {
+        let over_http3 = entry.protocol == LoggedProtocol::H3;
+        let visited = entry.page.as_ref();
+        let visited = visited.filter(|_| entry.class.is_visitor(over_http3));
+        if let Some(page) = visited {
             let is_new = page.start != LoggedStart::Warm;
             mix.add(page.bytes(), page.responses, is_new);
         }

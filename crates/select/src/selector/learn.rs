@@ -95,9 +95,10 @@ impl Selector {
         let DecisionRequest { now, transport, .. } = *moment;
         let bytes = page.first.as_bytes().saturating_add(page.rest.as_bytes());
         let cold = page.start != Start::Warm;
-        let mut mix = host.mix.lock().unwrap_or_else(PoisonError::into_inner);
-        mix.add(bytes, page.responses, cold);
-        drop(mix);
+        if client.class().is_visitor(transport == Transport::Quic) {
+            let mut mix = host.mix.lock().unwrap_or_else(PoisonError::into_inner);
+            mix.add(bytes, page.responses, cold);
+        }
         let path_time = page.path_time()?;
         if !self.model(host).learns() {
             return None;

@@ -196,7 +196,7 @@ fn decisions(
             page: Some(page),
             ..Observation::new(Transport::Tcp)
         };
-        let class = "other-other".parse().unwrap();
+        let class = "chromium-other".parse().unwrap();
         let somebody = Client::new(&SECRET, Ipv4Addr::new(198, 51, 100, 1).into(), class);
         selector.observe(&somebody, &hosts[0], &seen, NOW);
     }

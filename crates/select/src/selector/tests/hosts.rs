@@ -43,6 +43,26 @@ fn a_host_of_downloads_does_not_take_back_what_a_site_offers() {
 }
 
 #[test]
+fn monitors_of_a_host_of_downloads_do_not_make_a_site_of_it() {
+    let (selector, host) = (selector("learned"), host());
+    let load = |class, bytes| {
+        let mut seen = page(Transport::Tcp, 1.0);
+        seen.page.as_mut().unwrap().first = DataSize::from_bytes(bytes);
+        seen.page.as_mut().unwrap().rest = DataSize::ZERO;
+        selector.observe(&client(class, 9), &host, &seen, NOW);
+    };
+    for _ in 0..250 {
+        load("chromium-linux", 90_000_000);
+    }
+    for _ in 0..10_000 {
+        load("other-other", 600);
+    }
+    let client = fast(&selector, "chromium-linux");
+    let decision = selector.preview(&client, &host, &over(Transport::Tcp, NOW));
+    assert!(decision.prediction.unwrap().h2 > 0.5, "{decision:?}");
+}
+
+#[test]
 fn hosts_have_slots_of_their_own_as_long_as_there_are_any() {
     let mut taken = 0;
     for _ in 0..8 {
