@@ -52,11 +52,12 @@ async fn what_an_application_takes_is_no_time_of_the_path_over_every_protocol() 
         options.site = Site::service(Router::new().route("/", on_get(slow)));
         options.model = Some(Arc::new(Half));
     });
+    // Each asks at once: what a connection idles before its first request counts.
     let mut over_h1 = h1(server.connect_tls(&[b"http/1.1"]).await).await;
-    let mut over_h2 = h2(server.connect_tls(&[b"h2"]).await).await;
-    let mut over_h3 = H3::connect(&server);
     soon(read(soon(over_h1.send_request(get("/"))).await.unwrap())).await;
+    let mut over_h2 = h2(server.connect_tls(&[b"h2"]).await).await;
     soon(read(soon(over_h2.send_request(get("/"))).await.unwrap())).await;
+    let mut over_h3 = H3::connect(&server);
     assert_eq!(over_h3.get("/").1, b"slow");
     let acknowledged = Instant::now() + Duration::from_millis(100);
     over_h3.wait_until(|| Instant::now() >= acknowledged);
