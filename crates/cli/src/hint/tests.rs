@@ -1,3 +1,5 @@
+//! Tests of hints: each error has its own, whatever is said around it.
+
 use super::*;
 use std::path::PathBuf;
 
