@@ -206,7 +206,7 @@ impl State {
 mod tests {
     use super::*;
     use crate::Secret;
-    use crate::limit::join;
+    use crate::limit::limited_rate;
     use std::net::Ipv4Addr;
 
     fn client(network: u8) -> Client {
@@ -244,7 +244,7 @@ mod tests {
             let rate3 = if vote % 20 == 0 {
                 5e7
             } else {
-                join(1e9, 735e6)
+                limited_rate(1e9, 735e6)
             };
             state.vote(&client((vote % 256) as u8), 1e9, rate3);
         }

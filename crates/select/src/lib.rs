@@ -108,6 +108,7 @@ pub use entry::{
 pub use evidence::Evidence;
 pub use explain::{ClassSummary, Explanation};
 pub use export::ClientRecord;
+pub use limit::limited_rate;
 pub use model::{Model, ModelKind, ParseModelError};
 pub use network::Neighbours;
 pub use observation::{Bulk, Observation, Page, Start, Transport};

@@ -22,9 +22,10 @@ pub(crate) const MEASURED: f64 = 0.7;
 /// Width of the prior of a class that was not: ln.
 pub(crate) const UNMEASURED: f64 = 1.0;
 
-/// Rate of a path and a limit together, bit/s: the smaller, a little less where they are close.
+/// The rate in bit/s at which a client that takes `limit` bit/s at most receives over a path of `rate` bit/s: the smaller of both, a
+/// little less where they are close.
 #[must_use]
-pub(crate) fn join(rate: f64, limit: f64) -> f64 {
+pub fn limited_rate(rate: f64, limit: f64) -> f64 {
     let (low, high) = if rate < limit {
         (rate, limit)
     } else {
@@ -66,7 +67,7 @@ impl Grid {
             return;
         };
         for (point, votes) in self.votes.iter_mut().enumerate() {
-            let off = (rate3 / join(rate2, at(point))).ln();
+            let off = (rate3 / limited_rate(rate2, at(point))).ln();
             let odds = off * off / (DEGREES_OF_FREEDOM * VOTE_WIDTH * VOTE_WIDTH);
             *votes -= (f64::midpoint(DEGREES_OF_FREEDOM, 1.0) * odds.ln_1p()) as f32;
         }
@@ -144,7 +145,7 @@ mod tests {
     fn votes_lead_to_the_limit() {
         let mut grid = Grid::new(735e6, MEASURED);
         for _ in 0..50 {
-            grid.vote(900e6, join(900e6, 260e6));
+            grid.vote(900e6, limited_rate(900e6, 260e6));
         }
         assert!((grid.value() / 260e6).ln().abs() < 0.1, "{}", grid.value());
     }
@@ -165,7 +166,7 @@ mod tests {
             let rate3 = if vote % 20 == 0 {
                 5e6
             } else {
-                join(900e6, 735e6)
+                limited_rate(900e6, 735e6)
             };
             grid.vote(900e6, rate3);
         }
@@ -176,11 +177,11 @@ mod tests {
     fn what_is_forgotten_makes_room() {
         let mut grid = Grid::new(735e6, MEASURED);
         for _ in 0..100 {
-            grid.vote(900e6, join(900e6, 450e6));
+            grid.vote(900e6, limited_rate(900e6, 450e6));
         }
         grid.age(6.0);
         for _ in 0..20 {
-            grid.vote(900e6, join(900e6, 180e6));
+            grid.vote(900e6, limited_rate(900e6, 180e6));
         }
         assert!((grid.value() / 180e6).ln().abs() < 0.2, "{}", grid.value());
     }
@@ -188,7 +189,7 @@ mod tests {
     proptest! {
         #[test]
         fn joined_rates_come_apart_again(rate in 1e6..1e9f64, limit in 2e7..6e9f64) {
-            let joined = join(rate, limit);
+            let joined = limited_rate(rate, limit);
             prop_assert!(joined <= rate && joined <= limit);
             let apart = separate(joined, limit);
             prop_assert!(apart >= joined * 0.999 && apart <= 3.001 * joined);

@@ -9,7 +9,7 @@ use crate::printer::Printer;
 use altway_admin::{Address, Explained};
 use altway_select::{
     Bulk, Client, ClientClass, Config, Congestion, DecisionRequest, Explanation, Host, ModelKind,
-    Observation, Secret, Selector, Surface, Transport, UnixTime,
+    Observation, Secret, Selector, Surface, Transport, UnixTime, limited_rate,
 };
 use altway_serve::KeptPaths;
 use altway_units::{Bandwidth, DataSize, Ratio, duration};
@@ -307,7 +307,10 @@ fn suppose(
     let moment = DecisionRequest::new(now, Transport::Tcp);
     let has_quic = selector.explain(client, host, &moment).measured[1].is_some();
     let over_quic = supposed.rate.filter(|_| has_quic);
-    let over_quic = over_quic.and_then(|rate| joined(rate, selector.limit(client.class())));
+    let over_quic = over_quic.and_then(|rate| {
+        let limited = limited_rate(rate.as_bps() as f64, selector.limit(client.class()));
+        Bandwidth::from_bps(limited as u64)
+    });
     let packets = supposed.loss.map(|loss| {
         let sent = 100_000_u64;
         (sent, (loss.as_f64() * sent as f64) as u64)
@@ -334,13 +337,6 @@ fn suppose(
             let _ = selector.observe(client, host, &observation, now);
         }
     }
-}
-
-/// The rate at which a class with this limit (bit/s) receives over a path of `rate`: the smaller, a little less where they are
-/// close.
-fn joined(rate: Bandwidth, limit: f64) -> Option<Bandwidth> {
-    let sum = (rate.as_bps() as f64).powi(-3) + limit.powi(-3);
-    Bandwidth::from_bps(sum.powf(-1.0 / 3.0) as u64)
 }
 
 #[cfg(test)]
@@ -372,7 +368,7 @@ mod tests {
         let explained = selector.explain(&client, &host, &moment);
         let [tcp, quic] = explained.decision.prediction.unwrap().rates;
         assert!((tcp / 1e9 - 1.0).abs() < 0.05, "{tcp}");
-        assert!((5e8..8e8).contains(&quic), "{quic}");
+        assert!((4e8..4.7e8).contains(&quic), "{quic}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{ClientState, Context, Judgement, Model, OfferMode};
 use crate::ClientClass;
 use crate::decision::{Offer, Prediction, Reason};
-use crate::limit::{join, separate};
+use crate::limit::{limited_rate, separate};
 use crate::loss;
 use crate::observation::Transport;
 use crate::residuals;
@@ -209,7 +209,7 @@ pub(crate) fn path(context: &Context<'_>, surface: &Surface, limit: f64, own: bo
         .map(|(ln, _)| ln.exp())
         .or_else(from_quic)
         .unwrap_or_else(|| nearby().unwrap_or(RATE).max(floor()));
-    let joined = join(rate2, limit);
+    let joined = limited_rate(rate2, limit);
     let Some((ln, count)) = over_quic.filter(|_| own) else {
         return Path {
             rate2,

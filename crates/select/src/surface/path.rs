@@ -4,7 +4,7 @@ use super::predictor::loss_limited;
 use super::{Congestion, Exchange, PathProperties, Surface};
 use crate::ClientClass;
 use crate::classes::prior;
-use crate::limit::join;
+use crate::limit::limited_rate;
 
 /// Factor by which the rate of a path is taken to exceed a measured one, at most, where loss hides it.
 const LARGEST_FACTOR: f64 = 6.0;
@@ -49,7 +49,7 @@ impl Surface {
     ) -> PathProperties {
         PathProperties {
             rate2: rate,
-            rate3: join(rate, self.expected_limit(class)),
+            rate3: limited_rate(rate, self.expected_limit(class)),
             rtt,
             loss,
             congestion2,

@@ -1,7 +1,7 @@
 //! The surface against what was measured, and against terms that nobody measures.
 
 use super::*;
-use crate::limit::join;
+use crate::limit::limited_rate;
 use proptest::prelude::*;
 
 const LARGE: Exchange = Exchange {
@@ -15,7 +15,7 @@ const LARGE: Exchange = Exchange {
 fn path_properties(rate: f64, rtt: f64, loss: f64, limit: f64) -> PathProperties {
     PathProperties {
         rate2: rate,
-        rate3: join(rate, limit),
+        rate3: limited_rate(rate, limit),
         rtt,
         loss,
         congestion2: Congestion::LossBased,
