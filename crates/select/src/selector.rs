@@ -53,7 +53,12 @@ impl Config {
     /// The defaults, for a model with the embedded surface.
     #[must_use]
     pub fn new(secret: Secret, model: &ModelKind) -> Self {
-        let surface = Surface::embedded().clone();
+        Self::with_surface(secret, model, Surface::embedded().clone())
+    }
+
+    /// The defaults, for a model with `surface`: that of [`ModelKind::file`].
+    #[must_use]
+    pub fn with_surface(secret: Secret, model: &ModelKind, surface: Surface) -> Self {
         Self {
             secret,
             model: model.build(&surface),

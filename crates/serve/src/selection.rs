@@ -62,11 +62,8 @@ impl Selection {
             Some(state) => state.secret(),
             None => random_secret()?,
         };
-        let mut config = Config::new(secret, &options.policy);
-        if let Some(file) = options.policy.file() {
-            config.surface = read_surface(file)?;
-            config.model = options.policy.build(&config.surface);
-        }
+        let surface = surface(&options.policy)?;
+        let mut config = Config::with_surface(secret, &options.policy, surface);
         if let Some(model) = &options.model {
             config.model = Box::new(OwnModel {
                 model: Arc::clone(model),
@@ -302,14 +299,14 @@ impl Selection {
 
 /// The model of a policy, with its surface.
 fn model(policy: &Policy) -> Result<Arc<dyn Model>, Error> {
-    let surface = match policy.file() {
-        Some(file) => read_surface(file)?,
-        None => Surface::embedded().clone(),
-    };
-    Ok(policy.build(&surface).into())
+    Ok(policy.build(&surface(policy)?).into())
 }
 
-fn read_surface(file: &str) -> Result<Surface, Error> {
+/// The surface of a policy: that of its file, or the embedded one.
+fn surface(policy: &Policy) -> Result<Surface, Error> {
+    let Some(file) = policy.file() else {
+        return Ok(Surface::embedded().clone());
+    };
     let fault = |source: BoxError| Error::Surface {
         path: file.into(),
         source,

@@ -36,9 +36,8 @@ impl SelectorPolicy {
     /// The same, which keeps so many addresses and classes at most; else as many as a server does by default.
     #[must_use]
     pub fn remembering(max_clients: usize, model: &ModelKind, surface: Surface) -> Self {
-        let mut config = Config::new(Secret::new(*b"simulated secret"), model);
-        config.model = model.build(&surface);
-        config.surface = surface;
+        let secret = Secret::new(*b"simulated secret");
+        let mut config = Config::with_surface(secret, model, surface);
         config.max_clients = max_clients;
         Self {
             selector: Selector::new(config),

@@ -1,7 +1,7 @@
 //! `altway explain`: what a server tells a client, and why.
 
 use super::paths::{age, read};
-use super::policy::{control, predictable};
+use super::policy::{control, predictable, surface_of};
 use super::status::Server;
 use crate::Answer;
 use crate::hint::usage_error;
@@ -155,22 +155,16 @@ impl Knowledge {
     /// Reads a state folder; without one, nothing is known.
     ///
     /// # Errors
-    /// The folder can't be read, or the policy is one that can't be explained here.
+    /// The folder or the policy's surface can't be read.
     fn load(arguments: &Arguments) -> Result<Self> {
         let policy = arguments.policy.clone().unwrap_or_default();
-        if policy.file().is_some() {
-            return Err(usage_error(
-                "a surface's file can't be explained by",
-                "look at it with `altway policy show FILE`; here, name surface, learned, or another policy",
-            ));
-        }
         let congestion = arguments.what_if.unwrap_or_default().congestion;
         if let Some(folder) = &arguments.state_dir {
             return read(folder, &policy, congestion).map(Self::Kept);
         }
         // It names one client, which nobody else sees: any key does.
         let secret = Secret::new([0; 16]);
-        let mut config = Config::new(secret, &policy);
+        let mut config = Config::with_surface(secret, &policy, surface_of(&policy)?);
         config.congestion = congestion.map(Option::unwrap_or_default);
         let selector = Selector::new(config);
         Ok(Self::Nothing { selector, secret })

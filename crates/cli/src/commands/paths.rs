@@ -2,6 +2,7 @@
 
 mod export;
 
+use super::policy::surface_of;
 use crate::Answer;
 use crate::hint::usage_error;
 use crate::printer::Printer;
@@ -98,7 +99,8 @@ pub(super) fn read(
     policy: &ModelKind,
     congestion: [Option<Congestion>; 2],
 ) -> Result<KeptPaths> {
-    KeptPaths::read(folder, policy, congestion).map_err(|error| {
+    let surface = surface_of(policy)?;
+    KeptPaths::read(folder, policy, surface, congestion).map_err(|error| {
         let what = format!(
             "cannot read the state folder `{}`: {error}",
             folder.display()

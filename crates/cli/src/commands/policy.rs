@@ -6,7 +6,7 @@ mod show;
 mod simulate;
 mod surface;
 
-pub(crate) use surface::read as read_surface;
+pub(crate) use surface::{of as surface_of, read as read_surface};
 
 use crate::Answer;
 use crate::printer::Printer;

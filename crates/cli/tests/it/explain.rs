@@ -117,7 +117,7 @@ fn what_cannot_be_explained_is_refused_with_a_hint() {
                 "--policy",
                 "surface:x",
             ],
-            "a surface's file can't be explained by",
+            "cannot read the surface x: ",
         ),
         (
             vec!["explain", "192.0.2.7", "--what-if", "loss=41%"],

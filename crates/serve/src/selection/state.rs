@@ -6,7 +6,8 @@
 
 use altway_folder::{Content, OpenFolder};
 use altway_select::{
-    Client, ClientClass, Config, Congestion, ModelKind, Secret, Selector, snapshot_congestion,
+    Client, ClientClass, Config, Congestion, ModelKind, Secret, Selector, Surface,
+    snapshot_congestion,
 };
 use std::io;
 use std::net::IpAddr;
@@ -126,8 +127,8 @@ pub struct KeptPaths {
 }
 
 impl KeptPaths {
-    /// Reads the folder, and changes nothing in it. `policy` is the server's; if that has a surface file, the
-    /// embedded surface is used in its place. The congestion control of TCP and of QUIC is the server's, unless
+    /// Reads the folder, and changes nothing in it. `policy` is the server's, and `surface` that of its
+    /// [file](ModelKind::file), or the embedded one. The congestion control of TCP and of QUIC is the server's, unless
     /// another one is `supposed`.
     ///
     /// Of another user's folder root takes what is root's or that user's alone, and follows no link to it that is not root's
@@ -138,6 +139,7 @@ impl KeptPaths {
     pub fn read(
         folder: &Path,
         policy: &ModelKind,
+        surface: Surface,
         supposed: [Option<Congestion>; 2],
     ) -> io::Result<Self> {
         let missing =
@@ -147,7 +149,7 @@ impl KeptPaths {
         let snapshot = folder.read(SNAPSHOT, MAX_SNAPSHOT)?;
         let Content { bytes, written } = snapshot.ok_or_else(missing)?;
         let [tcp, quic] = snapshot_congestion(&bytes).unwrap_or_default();
-        let mut config = Config::new(secret, policy);
+        let mut config = Config::with_surface(secret, policy, surface);
         config.congestion = [supposed[0].unwrap_or(tcp), supposed[1].unwrap_or(quic)];
         let selector = Selector::new(config);
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);

@@ -73,10 +73,7 @@ impl fmt::Display for PolicyArgument {
 
 impl PolicyArgument {
     fn model(&self) -> Result<Box<dyn Model>> {
-        Ok(match self.0.file() {
-            Some(file) => self.0.build(&surface::read(Path::new(file))?),
-            None => self.0.build(Surface::embedded()),
-        })
+        Ok(self.0.build(&surface::of(&self.0)?))
     }
 }
 

@@ -24,6 +24,14 @@ pub(super) fn named(named: &str) -> Result<Surface> {
     read(Path::new(&file))
 }
 
+/// The surface of a policy: that of its file, or the embedded one.
+pub(crate) fn of(policy: &ModelKind) -> Result<Surface> {
+    match policy.file() {
+        Some(file) => read(Path::new(file)),
+        None => Ok(Surface::embedded().clone()),
+    }
+}
+
 /// Reads a surface file.
 pub(crate) fn read(file: &Path) -> Result<Surface> {
     let text = altway_folder::read_text_file(file).map_err(|error| {

@@ -5,7 +5,6 @@ use altway_select::{ModelKind, ParseModelError, Surface};
 use altway_simulate::{AlwaysH2, AlwaysH3, Clairvoyant, MONTH, Policy, SelectorPolicy};
 use anyhow::Result;
 use std::fmt;
-use std::path::Path;
 use std::str::FromStr;
 
 /// A policy's name: a model of the server's, or `clairvoyant`.
@@ -56,14 +55,8 @@ impl Candidate {
             Self::Model(ModelKind::FixedH3) => return Ok(PolicySource::H3),
             Self::Model(model) => model,
         };
-        let surface = match model.file() {
-            Some(file) => surface::read(Path::new(file))?,
-            None => Surface::embedded().clone(),
-        };
-        Ok(PolicySource::SelectorPolicy(
-            model.clone(),
-            Box::new(surface),
-        ))
+        let surface = Box::new(surface::of(model)?);
+        Ok(PolicySource::SelectorPolicy(model.clone(), surface))
     }
 }
 
