@@ -19,8 +19,8 @@ const PAUSE: Duration = Duration::from_secs(2);
 pub(crate) struct Busy {
     /// Bytes of responses that were handed over.
     bytes: u64,
-    /// The latest marks, older ones first: three are enough to have one in the first quarter.
-    marks: [Option<Mark>; 4],
+    /// The latest marks, older ones first: three are enough to have one in the first quarter. In a box, for most connections have none.
+    marks: Option<Box<[Option<Mark>; 4]>>,
     /// Bytes that had been handed over when the sources of responses last had nothing to give, or the client last paused.
     starved: Option<u64>,
     /// Time at which bytes were last handed over.
@@ -60,13 +60,14 @@ impl Busy {
 
     /// True if there is a mark, without which there is no rate.
     pub(crate) fn is_marked(&self) -> bool {
-        self.marks[3].is_some()
+        self.latest_mark().is_some()
     }
 
     /// Notes what is acknowledged by now.
     pub(crate) fn mark(&mut self, at: Instant, acked: u64) {
-        self.marks.rotate_left(1);
-        self.marks[3] = Some(Mark {
+        let marks = self.marks.get_or_insert_default();
+        marks.rotate_left(1);
+        marks[3] = Some(Mark {
             bytes: self.bytes,
             at,
             acked,
@@ -87,6 +88,7 @@ impl Busy {
             starved,
             last,
         } = std::mem::take(self);
+        let marks = marks?;
         let in_first_quarter = |mark: &&Mark| mark.bytes <= bytes / 4;
         let handed_over = marks.iter().rev().flatten().find(in_first_quarter);
         let mark = handed_over
@@ -107,9 +109,13 @@ impl Busy {
     }
 
     fn next_mark(&self) -> u64 {
-        let latest = self.marks[3].map_or(FIRST_MARK / 2, |mark| mark.bytes);
+        let latest = self.latest_mark().map_or(FIRST_MARK / 2, |mark| mark.bytes);
         // A mark is made late where much is handed over at once.
         latest.saturating_mul(2).max(FIRST_MARK)
+    }
+
+    fn latest_mark(&self) -> Option<Mark> {
+        self.marks.as_ref()?[3]
     }
 }
 

@@ -53,7 +53,7 @@ pub(crate) struct ConnectionObserver {
     /// `None` before the first request.
     known: Option<ClientObservation>,
     decided: Option<CachedDecision>,
-    finished: Option<FinishedPage>,
+    finished: Option<Box<FinishedPage>>,
 }
 
 /// The path that a connection takes.
@@ -118,16 +118,16 @@ impl ConnectionObserver {
 
     /// The page that has become known as finished since this was last called.
     pub(crate) fn take_finished(&mut self) -> Option<FinishedPage> {
-        self.finished.take()
+        self.finished.take().map(|page| *page)
     }
 
     fn finish(&mut self, page: &Page) {
         let prediction = self.decided.and_then(|it| it.decision.prediction);
-        self.finished = Some(FinishedPage {
+        self.finished = Some(Box::new(FinishedPage {
             time: page.time,
             path_time: page.path_time().unwrap_or(page.time),
             difference: prediction.map(|it| it.difference),
-        });
+        }));
     }
 
     /// Returns true if what the connection shows counts for `address`.
