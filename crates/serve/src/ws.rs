@@ -24,7 +24,7 @@
 //! ```
 //!
 //! When the client disconnects, receiving and sending fail at once, so that a handler comes to what follows its loop.
-//! It has five seconds for that: then the future of `on_upgrade` is dropped, also where it waits for something else than
+//! A handler has five seconds for that: then the future of `on_upgrade` is dropped, also where it waits for something else than
 //! its client, for which axum's would wait for ever. A client that only closes its half of the
 //! stream stays connected: [`WebSocket::recv`] returns `None`, or an error. A WebSocket over which no byte moves
 //! for [`Limits::idle_timeout`](crate::Limits::idle_timeout) ends, so applications that are silent for longer
@@ -59,7 +59,7 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 const READ_BUFFER: usize = 8 << 10;
 
 /// Time that a handler has for what it does once its client is gone.
-const FAREWELL: Duration = Duration::from_secs(5);
+const CLEAN_UP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Extractor of a request that asks for a WebSocket. [`on_upgrade`](Self::on_upgrade) makes the response.
 #[must_use = "a client waits for the response that `on_upgrade` makes"]
@@ -234,7 +234,7 @@ async fn run<C, Fut>(
         () = gone => {}
     }
     // What it receives or sends has failed by now: what follows its loop has the time to run.
-    let _ = timeout(FAREWELL, callback).await;
+    let _ = timeout(CLEAN_UP_TIMEOUT, callback).await;
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for WebSocketUpgrade {

@@ -1,4 +1,4 @@
-//! What has come over a connection that requests share and that nobody has read: all of it takes of one window, so that the
+//! Bytes that have come over a connection which requests share, and that nobody has read: all of them take of one window, so that the
 //! responses to clients that do not read would hold up those to all others.
 
 use std::sync::Arc;

@@ -27,7 +27,7 @@ pub enum ModelKind {
     Learned(Option<String>),
 }
 
-/// What is learnt, on the embedded surface.
+/// The default policy: `learned` with the embedded surface.
 impl Default for ModelKind {
     fn default() -> Self {
         Self::Learned(None)
@@ -44,7 +44,7 @@ impl ModelKind {
         }
     }
 
-    /// The same file, to be named anew: by its place, where it was named from a folder.
+    /// The name of that file, to be replaced: by its absolute path, where it is relative to a configuration.
     pub fn file_mut(&mut self) -> Option<&mut String> {
         match self {
             Self::Surface(file) | Self::Learned(file) => file.as_mut(),

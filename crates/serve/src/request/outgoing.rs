@@ -27,7 +27,7 @@ pub(crate) struct Outgoing {
     held: MemoryReservation,
     /// Bytes that were handed over since it was asked.
     handed_over: usize,
-    /// It waits for whoever makes it, and has said so.
+    /// True while the body has nothing to give, of which the observer was told.
     waits: bool,
     /// All of it was handed over.
     is_whole: bool,

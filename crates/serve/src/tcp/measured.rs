@@ -149,7 +149,7 @@ async fn poll_until_acked(probe: Weak<TcpPathSampler>, mut wait: Duration) {
 pub(super) struct MeasuredBody {
     body: Body,
     is_complete: bool,
-    /// It waits for whoever makes it, and has said so.
+    /// True while the body has nothing to give, of which the observer was told.
     waits: bool,
     activity: Activity,
     admitted: Rc<AdmittedConnection>,

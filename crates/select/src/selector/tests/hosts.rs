@@ -12,7 +12,7 @@ fn loading(host: Host, bytes: u64, responses: u32) -> Host {
     host
 }
 
-/// What a client is told by a site, by a host of downloads, and so on in turns, an hour apart.
+/// Offers that a site and a host of downloads make a client in turns, an hour apart.
 fn told(site: Host, downloads: Host) -> [Offer; 6] {
     let selector = selector("learned");
     let (site, downloads) = (loading(site, 30_000, 10), loading(downloads, 90_000_000, 1));

@@ -64,6 +64,17 @@ impl<'a> Scene<'a> {
         self.counters.set(counters);
     }
 
+    /// Ends the response, and its page two seconds after the client has all of it.
+    fn finish_page(&mut self) -> Page {
+        self.complete();
+        self.observer
+            .arrived(self.now, || Some(self.counters.get()));
+        self.now += 2_000 * MS;
+        let at = timestamp(self.observer.began, self.now);
+        let known = self.observer.known.as_mut().unwrap();
+        known.pages.complete(at).unwrap()
+    }
+
     fn complete(&mut self) -> Complete {
         let read = || Some(self.counters.get());
         self.observer.complete(self.selection, self.now, UNIX, read)
@@ -294,14 +305,7 @@ fn a_connection_that_was_opened_ahead_did_not_begin_a_page() {
             scene.sent(20_000);
             scene.now += 50 * MS;
             scene.acknowledged(20_000);
-            scene.complete();
-            scene
-                .observer
-                .arrived(scene.now, || Some(scene.counters.get()));
-            scene.now += 2_000 * MS;
-            let at = timestamp(scene.observer.began, scene.now);
-            let known = scene.observer.known.as_mut().unwrap();
-            let page = known.pages.complete(at).unwrap();
+            let page = scene.finish_page();
             assert_eq!((page.start, page.time), (Start::Cold, handshake + 50 * MS));
         }
     }
@@ -321,15 +325,9 @@ fn a_client_that_pauses_while_it_is_sent_something_shows_no_rate_and_no_time() {
             scene.now += MS;
             scene.acknowledged(10_000);
         }
-        scene.complete();
-        scene
-            .observer
-            .arrived(scene.now, || Some(scene.counters.get()));
-        scene.now += 2_000 * MS;
-        let at = timestamp(scene.observer.began, scene.now);
-        let known = scene.observer.known.as_mut().unwrap();
+        let page = scene.finish_page();
+        let known = scene.observer.known.as_ref().unwrap();
         assert_eq!(known.bulk.unwrap().app_limited, !is_shown);
-        let page = known.pages.complete(at).unwrap();
         assert_eq!(page.path_time().is_some(), is_shown);
     }
 }
