@@ -70,14 +70,14 @@ fn selector(known: bool) -> Selector {
 }
 
 /// A host whose visitors load eight sizes and more, over new connections and open ones.
-fn busy_host(selector: &Selector) -> Host {
+fn busy_host(selector: &Selector, pages: u32) -> Host {
     let host = Host::new("busy.test");
     let somebody = Client::new(
         &SECRET,
         Ipv4Addr::LOCALHOST.into(),
         "curl-other".parse().expect("a class"),
     );
-    for number in 0..600_u32 {
+    for number in 0..pages {
         let size = 3_000 << (number % 11);
         let start = if number % 3 == 0 {
             Start::Cold
@@ -126,7 +126,9 @@ fn decision(criterion: &mut Criterion) {
     let (fresh, learned) = (selector(false), selector(true));
     measure("unknown client, usual mix", &fresh, &Host::new("new.test"));
     measure("known client, usual mix", &learned, &Host::new("new.test"));
-    measure("known client, own mix", &learned, &busy_host(&learned));
+    let (young, old) = (busy_host(&learned, 199), busy_host(&learned, 600));
+    measure("known client, own and usual mix", &learned, &young);
+    measure("known client, own mix", &learned, &old);
     group.finish();
 }
 

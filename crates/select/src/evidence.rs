@@ -292,7 +292,8 @@ mod tests {
             let edge = (prediction.difference + prediction.margin + 0.01).abs() < 1e-3;
             if !edge && by_state.propensity > 0.5 && !by_state.held {
                 let model = ModelKind::Learned(None).build(Surface::embedded());
-                let offer = evidence.offer(&*model, client.class(), None, &Mix::default());
+                let mix = host.mix.into_inner().unwrap();
+                let offer = evidence.offer(&*model, client.class(), None, &mix);
                 prop_assert_eq!(offer, by_state.offer, "{:?} {:?}", evidence, by_state);
             }
         }

@@ -54,9 +54,10 @@
 //! assert!(decision.reason.to_string().starts_with("HTTP/3 predicted +"));
 //!
 //! // The state outlives the process.
-//! let kept = selector.snapshot(now);
+//! let kept = selector.snapshot([&host], now);
 //! let successor = Selector::new(Config::new(Secret::new([7; 16]), &ModelKind::Learned(None)));
 //! successor.restore(&kept, now)?;
+//! successor.recall(&host);
 //! assert_eq!(successor.decide(&client, &host, &moment).offer, Offer::Http2);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

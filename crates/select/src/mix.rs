@@ -3,13 +3,18 @@
 //! One `Alt-Svc` entry serves a host's small pages and its large downloads alike, so the decision weighs both
 //! protocols over what the host really sends. A host of downloads and a site differ by it.
 
+use crate::snapshot::Reader;
 use crate::surface::{Exchange, Times};
 
 /// Classes of size: each a power of two, from 1 KiB on.
 const SIZES: usize = 32;
 
-/// Pages after which the host's own counts are used instead of the usual mix.
+/// Pages after which the host's own counts are used alone, and what follows a first page is known.
 const ENOUGH: f64 = 200.0;
+
+/// Pages that the usual mix counts as beside fewer than [`ENOUGH`] of the host's own. Hosts differ more among each other
+/// than the pages of one host do, so that one of its own says as much of it as what is usual.
+const USUAL_PAGES: f64 = 1.0;
 
 /// Exchanges that a decision weighs at most: it is made once a second for each connection.
 pub(crate) const HEAVIEST: usize = 8;
@@ -84,6 +89,68 @@ impl Mix {
         }
     }
 
+    /// True if nothing is counted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ranked == 0
+    }
+
+    /// The number of pages that are counted, where old ones count for less.
+    pub(crate) fn pages(&self) -> f64 {
+        self.total
+    }
+
+    /// Writes the counts, 25 bytes for each class of exchange that is counted and 33 beside.
+    pub(crate) fn write(&self, to: &mut Vec<u8>) {
+        let counts = self.counts.iter().enumerate();
+        let used: Vec<_> = counts.filter(|(_, it)| it.weight > 0.0).collect();
+        to.push(used.len() as u8);
+        for (
+            place,
+            Count {
+                weight,
+                bytes,
+                many,
+            },
+        ) in used
+        {
+            to.push(place as u8);
+            for number in [weight, bytes, many] {
+                to.extend(number.to_le_bytes());
+            }
+        }
+        for (pages, bytes) in self.sums {
+            to.extend(pages.to_le_bytes());
+            to.extend(bytes.to_le_bytes());
+        }
+    }
+
+    /// Reads what [`write`](Self::write) wrote; `None` for what it would not have written.
+    pub(crate) fn read(from: &mut Reader<'_>) -> Option<Self> {
+        let is_sum = |number: f64| (0.0..1e30).contains(&number);
+        let mut mix = Self::default();
+        let [used] = *from.take()?;
+        for _ in 0..used {
+            let [place] = *from.take()?;
+            let (weight, bytes, many) = (from.f64()?, from.f64()?, from.f64()?);
+            let is_sane =
+                0.0 < weight && weight <= MOST && is_sum(bytes) && (0.0..=weight).contains(&many);
+            let count = mix.counts.get_mut(usize::from(place))?;
+            let is_free = *count == Count::default();
+            *count = (is_sane && is_free).then_some(Count {
+                weight,
+                bytes,
+                many,
+            })?;
+            mix.total += weight;
+            mix.rank(place);
+        }
+        for sums in &mut mix.sums {
+            *sums = (from.f64()?, from.f64()?);
+            (is_sum(sums.0) && is_sum(sums.1)).then_some(())?;
+        }
+        Some(mix)
+    }
+
     fn halve(&mut self) {
         for count in &mut self.counts {
             count.weight /= 2.0;
@@ -126,7 +193,7 @@ impl Mix {
         self.heaviest = ranks;
     }
 
-    /// True if the host's own counts are used.
+    /// True if the host's own counts are used alone.
     #[must_use]
     pub(crate) fn is_known(&self) -> bool {
         self.total >= ENOUGH
@@ -145,9 +212,9 @@ impl Mix {
         }
     }
 
-    /// Weighted means of ln T2 and ln T3 over what the host's visitors load, or those of a usual site while too
+    /// Weighted means of ln T2 and ln T3 over what the host's visitors load, and over what those of a usual site do while
     /// few are counted; and the part of T3 that waits for its bytes, which grows as the rate falls.
-    /// At most [`HEAVIEST`] exchanges are asked for, those with the largest weights.
+    /// At most [`HEAVIEST`] of the host's exchanges are asked for, those with the largest weights.
     pub(crate) fn times(&self, times: impl Fn(&Exchange) -> Times) -> (f64, f64, f64) {
         let (mut sums, mut weights) = ((0.0, 0.0, 0.0), 0.0);
         let mut add = |exchange: &Exchange, weight: f64| {
@@ -157,14 +224,14 @@ impl Mix {
             sums.2 += weight * times.waiting.min(1.0);
             weights += weight;
         };
-        if self.is_known() {
-            for (count, cold) in self.heaviest() {
-                add(&count.exchange(cold), count.weight);
-            }
-        } else {
+        for (count, cold) in self.heaviest() {
+            add(&count.exchange(cold), count.weight);
+        }
+        if !self.is_known() {
             for (document, objects, many, weight) in USUAL {
                 for cold in [true, false] {
-                    add(&exchange(document, objects, many, cold), weight / 2.0);
+                    let weight = weight * USUAL_PAGES / 2.0;
+                    add(&exchange(document, objects, many, cold), weight);
                 }
             }
         }
@@ -236,7 +303,21 @@ mod tests {
     }
 
     #[test]
-    fn a_host_of_downloads_is_one_after_two_hundred() {
+    fn one_page_says_as_much_of_a_host_as_what_is_usual() {
+        let usual = means(&Mix::default()).0.ln();
+        let mut mix = Mix::default();
+        for pages in 1..=20 {
+            mix.add(50_000_000, 1, true);
+            let own = f64::from(pages) / (f64::from(pages) + 1.0);
+            let expected = own * 50e6_f64.ln() + (1.0 - own) * usual;
+            let (bytes, setup) = means(&mix);
+            assert!((bytes.ln() - expected).abs() < 1e-9, "{pages}: {bytes}");
+            assert!((setup - (1.0 + own)).abs() < 1e-9, "{pages}: {setup}");
+        }
+    }
+
+    #[test]
+    fn after_two_hundred_pages_a_host_of_downloads_is_nothing_else() {
         let mut mix = Mix::default();
         for number in 0..200 {
             assert!(!mix.is_known(), "{number}");
@@ -299,6 +380,29 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn counts_are_the_same_when_they_are_read_again(
+            pages in prop::collection::vec((any::<u32>(), any::<u32>(), any::<bool>()), 0..300),
+        ) {
+            let mut mix = Mix::default();
+            for (bytes, responses, cold) in pages {
+                mix.add(bytes.into(), responses, cold);
+            }
+            let mut bytes = Vec::new();
+            mix.write(&mut bytes);
+            let mut from = Reader(&bytes);
+            prop_assert_eq!(Mix::read(&mut from), Some(mix));
+            prop_assert!(from.0.is_empty());
+        }
+
+        #[test]
+        fn any_bytes_are_refused_or_have_finite_means(bytes: Vec<u8>) {
+            if let Some(mix) = Mix::read(&mut Reader(&bytes)) {
+                let (bytes, setup) = means(&mix);
+                prop_assert!(bytes.is_finite() && setup.is_finite());
+            }
+        }
+
         #[test]
         fn means_are_finite_whatever_is_counted(
             pages in prop::collection::vec((any::<u64>(), any::<u32>(), any::<bool>()), 0..300),

@@ -49,6 +49,7 @@ pub(crate) enum Domain {
     Snapshot = 6,
     Identity = 7,
     Assignment = 8,
+    Host = 9,
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use crate::surface::{Congestion, Surface};
 use crate::visits::Visits;
 use crate::{AltSvc, Client, ClientClass, Family, Hints, Secret, UnixTime, holdout};
 use altway_units::DataSize;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -181,6 +182,8 @@ pub struct Selector {
     pub(crate) classes: Classes,
     pub(crate) visits: Mutex<Visits>,
     pub(crate) beacons: Beacons,
+    /// Mixes of hosts by the keyed hashes of their names, from a snapshot.
+    pub(crate) mixes: Mutex<BTreeMap<u64, Mix>>,
 }
 
 impl Selector {
@@ -197,6 +200,7 @@ impl Selector {
             surface: config.surface,
             visits: Mutex::default(),
             beacons: Beacons::new(),
+            mixes: Mutex::default(),
         }
     }
 

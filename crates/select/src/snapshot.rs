@@ -6,13 +6,21 @@
 use crate::classes::State;
 use crate::client_state;
 use crate::cusum::{self, Cusum};
+use crate::mix::Mix;
 use crate::network;
 use crate::secret::Domain;
-use crate::{ClientClass, Congestion, Secret, Selector, UnixTime};
+use crate::{ClientClass, Congestion, Host, Secret, Selector, UnixTime};
+use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
 const MAGIC: &[u8; 8] = b"altwsel\n";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
+
+/// The version before, which had no mixes of pages.
+const WITHOUT_MIXES: u32 = 2;
+
+/// Hosts of which a snapshot may have the mix.
+const MAX_HOSTS: u64 = 4_096;
 
 /// Reasons why bytes are no snapshot for this selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -36,10 +44,14 @@ pub enum SnapshotError {
 }
 
 impl Selector {
-    /// Everything that is known, except the hosts' mixes of pages, which are learnt anew within 200 pages. About 49
-    /// bytes a client and 25 a network.
+    /// Everything that is known, with the pages of these hosts, 4,096 of them at most. About 49 bytes a client, 25 a
+    /// network, and some hundred a host.
     #[must_use]
-    pub fn snapshot(&self, now: UnixTime) -> Vec<u8> {
+    pub fn snapshot<'a>(
+        &self,
+        hosts: impl IntoIterator<Item = &'a Host>,
+        now: UnixTime,
+    ) -> Vec<u8> {
         let mut to = MAGIC.to_vec();
         to.extend(VERSION.to_le_bytes());
         to.extend(identity(&self.secret).to_le_bytes());
@@ -72,20 +84,21 @@ impl Selector {
         to.extend(clients);
         to.extend(((networks.len() / (network::SIZE + 1)) as u64).to_le_bytes());
         to.extend(networks);
+        self.write_mixes(&mut to, hosts);
         to.extend(checksum(&self.secret, &to).to_le_bytes());
         to
     }
 
-    /// Restores what [`snapshot`](Self::snapshot) returned. What is too old by now is left out; entries beyond what
-    /// this selector keeps replace each other. Where it was learnt under other congestion control than this
+    /// Restores what [`snapshot`](Self::snapshot) returned; a host's pages are then there for [`recall`](Self::recall). What
+    /// is too old by now is left out; entries beyond what this selector keeps replace each other. Where it was learnt under other congestion control than this
     /// selector's, clients' rates stay as lower bounds, networks' go, and classes begin nearly anew.
     ///
     /// # Errors
     /// The bytes are no snapshot of this version under this secret. Then nothing has changed.
     pub fn restore(&self, bytes: &[u8], now: UnixTime) -> Result<(), SnapshotError> {
-        let body = self.checked(bytes)?;
+        let (version, body) = self.checked(bytes)?;
         let mut from = Reader(body);
-        let snapshot = Parts::read(&mut from, self).ok_or(SnapshotError::Format)?;
+        let snapshot = Parts::read(&mut from, version, self).ok_or(SnapshotError::Format)?;
         *self.visits.lock().unwrap_or_else(PoisonError::into_inner) = snapshot.visits;
         let holds = snapshot.congestion == self.congestion;
         for (class, mut state) in ClientClass::all().zip(snapshot.classes) {
@@ -100,11 +113,50 @@ impl Selector {
         for (shard, entry) in snapshot.networks {
             self.store.restore_network(shard.into(), entry, holds, now);
         }
+        *self.mixes.lock().unwrap_or_else(PoisonError::into_inner) = snapshot.mixes;
         Ok(())
     }
 
-    /// The bytes between the head and the checksum.
-    fn checked<'a>(&self, bytes: &'a [u8]) -> Result<&'a [u8], SnapshotError> {
+    /// Lets a host that has counted no page yet go on with those that a [restored](Self::restore) snapshot had of its
+    /// name.
+    pub fn recall(&self, host: &Host) {
+        let mixes = self.mixes.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(kept) = mixes.get(&self.host_key(host)) else {
+            return;
+        };
+        let mut mix = host.mix.lock().unwrap_or_else(PoisonError::into_inner);
+        if mix.is_empty() {
+            mix.clone_from(kept);
+        }
+    }
+
+    fn host_key(&self, host: &Host) -> u64 {
+        let name = host.name().to_ascii_lowercase();
+        self.secret.hash(Domain::Host, &[name.as_bytes()])
+    }
+
+    /// Writes the mixes of hosts; of hosts with one name, as with another policy, the mix with the most pages.
+    fn write_mixes<'a>(&self, to: &mut Vec<u8>, hosts: impl IntoIterator<Item = &'a Host>) {
+        let mut mixes: BTreeMap<u64, Mix> = BTreeMap::new();
+        for host in hosts {
+            let mix = host.mix.lock().unwrap_or_else(PoisonError::into_inner);
+            if mix.is_empty() || mixes.len() as u64 == MAX_HOSTS {
+                continue;
+            }
+            let kept = mixes.entry(self.host_key(host)).or_default();
+            if kept.pages() < mix.pages() {
+                kept.clone_from(&mix);
+            }
+        }
+        to.extend((mixes.len() as u64).to_le_bytes());
+        for (key, mix) in mixes {
+            to.extend(key.to_le_bytes());
+            mix.write(to);
+        }
+    }
+
+    /// The version, and the bytes between the head and the checksum.
+    fn checked<'a>(&self, bytes: &'a [u8]) -> Result<(u32, &'a [u8]), SnapshotError> {
         let (all, sum) = bytes.split_last_chunk::<8>().ok_or(SnapshotError::Format)?;
         let mut from = Reader(all);
         if from.take::<8>() != Some(MAGIC) {
@@ -114,7 +166,7 @@ impl Selector {
             .take()
             .map(|it| u32::from_le_bytes(*it))
             .ok_or(SnapshotError::Format)?;
-        if found != VERSION {
+        if !matches!(found, WITHOUT_MIXES | VERSION) {
             return Err(SnapshotError::Version { found });
         }
         if from.u64() != Some(identity(&self.secret)) {
@@ -123,7 +175,7 @@ impl Selector {
         if checksum(&self.secret, all) != u64::from_le_bytes(*sum) {
             return Err(SnapshotError::Checksum);
         }
-        Ok(from.0)
+        Ok((found, from.0))
     }
 }
 
@@ -132,7 +184,8 @@ impl Selector {
 #[must_use]
 pub fn snapshot_congestion(bytes: &[u8]) -> Option<[Congestion; 2]> {
     let mut from = Reader(bytes);
-    let is_ours = from.take::<8>()? == MAGIC && from.take::<4>()? == &VERSION.to_le_bytes();
+    let is_ours = from.take::<8>()? == MAGIC
+        && matches!(u32::from_le_bytes(*from.take()?), WITHOUT_MIXES | VERSION);
     let _identity = from.u64()?;
     is_ours.then(|| from.congestion())?
 }
@@ -151,10 +204,11 @@ struct Parts<'a> {
     classes: Vec<State>,
     clients: Vec<(u8, &'a [u8; client_state::SIZE])>,
     networks: Vec<(u8, &'a [u8; network::SIZE])>,
+    mixes: BTreeMap<u64, Mix>,
 }
 
 impl<'a> Parts<'a> {
-    fn read(from: &mut Reader<'a>, selector: &Selector) -> Option<Self> {
+    fn read(from: &mut Reader<'a>, version: u32, selector: &Selector) -> Option<Self> {
         let congestion = from.congestion()?;
         let _made = from.u64()?;
         let visits = crate::visits::Visits {
@@ -172,14 +226,25 @@ impl<'a> Parts<'a> {
         }
         let clients = from.entries()?;
         let networks = from.entries()?;
+        let mixes = match version {
+            WITHOUT_MIXES => BTreeMap::new(),
+            _ => read_mixes(from)?,
+        };
         from.0.is_empty().then_some(Self {
             congestion,
             visits,
             classes,
             clients,
             networks,
+            mixes,
         })
     }
+}
+
+fn read_mixes(from: &mut Reader<'_>) -> Option<BTreeMap<u64, Mix>> {
+    let count = from.u64().filter(|count| *count <= MAX_HOSTS)?;
+    let mut read = || Some((from.u64()?, Mix::read(from)?));
+    (0..count).map(|_| read()).collect()
 }
 
 fn write_class(to: &mut Vec<u8>, state: &State) {
@@ -237,10 +302,10 @@ fn checksum(secret: &Secret, bytes: &[u8]) -> u64 {
 }
 
 /// Bytes that are read from the front.
-struct Reader<'a>(&'a [u8]);
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {
-    fn take<const N: usize>(&mut self) -> Option<&'a [u8; N]> {
+    pub(crate) fn take<const N: usize>(&mut self) -> Option<&'a [u8; N]> {
         let (first, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(first)
@@ -261,7 +326,7 @@ impl<'a> Reader<'a> {
         of_byte(tcp).zip(of_byte(quic)).map(<[_; 2]>::from)
     }
 
-    fn f64(&mut self) -> Option<f64> {
+    pub(crate) fn f64(&mut self) -> Option<f64> {
         self.take().map(|it| f64::from_le_bytes(*it))
     }
 

@@ -78,14 +78,16 @@ impl Selection {
         {
             state.put_aside(&error);
         }
-        Ok(Self {
+        let selection = Self {
             selector,
             policy: options.policy.clone(),
             hosts: Hosts::new(),
             state,
             log: options.selection_log.clone(),
             beacon: options.beacon,
-        })
+        };
+        selection.recall_hosts();
+        Ok(selection)
     }
 
     /// A selection that knows nobody and keeps nothing.
@@ -109,7 +111,7 @@ impl Selection {
             policy: None,
             beacon: self.beacon,
         });
-        self.hosts.names(named, self.beacon)
+        self.names(named)
     }
 
     /// The given names, each with a host to decide for by its policy.
@@ -142,7 +144,20 @@ impl Selection {
                 beacon: *beacon,
             });
         }
-        Ok(self.hosts.names(named, self.beacon))
+        Ok(self.names(named))
+    }
+
+    fn names<'a>(&self, named: impl IntoIterator<Item = HostPolicyEntry<'a>>) -> HostNames {
+        let names = self.hosts.names(named, self.beacon);
+        self.recall_hosts();
+        names
+    }
+
+    /// Lets new hosts go on with the pages that the state folder has of them.
+    fn recall_hosts(&self) {
+        for host in self.hosts.iter() {
+            self.selector.recall(host);
+        }
     }
 
     /// Names the client at the other end of a connection to `host`, which has begun; whether it had been offered HTTP/3.
@@ -280,7 +295,7 @@ impl Selection {
     /// Writes what is known to the state folder, if there is one. May wait for the disk.
     pub(crate) fn save(&self) {
         if let Some(state) = &self.state {
-            state.save(&self.selector.snapshot(now()));
+            state.save(&self.selector.snapshot(self.hosts.iter(), now()));
         }
     }
 
@@ -334,4 +349,67 @@ pub(crate) fn unix_time(time: SystemTime) -> UnixTime {
 
 fn now() -> UnixTime {
     unix_time(SystemTime::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Security, Site};
+    use altway_select::Start;
+    use altway_units::DataSize;
+    use std::time::Duration;
+
+    /// A server with this state folder, and its host of `name`.
+    fn server(options: &Options, name: &str) -> (Selection, HostIndex) {
+        let selection = Selection::new(options, [Congestion::LossBased; 2]).unwrap();
+        let hosts = [HostPolicy::new("downloads.test", Policy::default())];
+        let host = selection.host_names(&hosts).unwrap().find(name.as_bytes());
+        (selection, host.index)
+    }
+
+    /// Seconds that somebody whom nobody knows is predicted over HTTP/2.
+    fn predicted((selection, host): &(Selection, HostIndex)) -> f64 {
+        let address = IpAddr::from([198, 51, 100, 1]);
+        let client = selection.selector.client(address, &Hints::default());
+        let moment = DecisionRequest::new(now(), Transport::Tcp);
+        let decision = selection.decide(&client, *host, &moment);
+        decision.prediction.unwrap().h2
+    }
+
+    #[test]
+    fn after_a_restart_a_host_knows_what_its_visitors_load() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut options = Options::new(Site::files(folder.path()), Security::ClearText);
+        options.state = Some(folder.path().join("state"));
+        let page = Page {
+            first: DataSize::from_bytes(10_000_000),
+            rest: DataSize::ZERO,
+            responses: 1,
+            start: Start::Cold,
+            time: Duration::from_secs(1),
+            waited: None,
+        };
+        let seen = Observation {
+            page: Some(page),
+            ..Observation::new(Transport::Quic)
+        };
+        let mut known = Vec::new();
+        for name in ["downloads.test", "192.0.2.7"] {
+            let new = server(&options, name);
+            let before = predicted(&new);
+            let (selection, host) = &new;
+            let visitor = ([192, 0, 2, 1].into(), &Hints::default());
+            let (client, _) = selection.connected(visitor, *host, Transport::Quic, now());
+            selection.observe(&client, *host, &seen, now());
+            selection.save();
+            known.push(predicted(&new));
+            assert!(
+                known.last() > Some(&(1.5 * before)),
+                "{name}: {known:?} {before}"
+            );
+        }
+        for (name, expected) in ["downloads.test", "192.0.2.7"].iter().zip(known) {
+            assert_eq!(predicted(&server(&options, name)), expected, "{name}");
+        }
+    }
 }

@@ -26,9 +26,9 @@ const SATURATING_OBSERVATIONS: usize = 64;
 /// Explain which protocol a server would offer a client, with both predicted times and what they are based on.
 ///
 /// The running server is asked, at --admin. With --state-dir the answer is from what the server has kept in its state
-/// folder, up to a minute old while the server runs; then another path or another policy can be assumed. What visitors of
-/// a host load is not kept there: times are predicted for a usual site. With --what-if or --policy alone, nothing is known
-/// of the client but the path that is assumed. None of this changes anything in a server. A busy worker asks for a larger
+/// folder, up to a minute old while the server runs; then another path or another policy can be assumed. Times are predicted
+/// for what visitors of --host load. With --what-if or --policy alone, nothing is known but the path that is assumed, and
+/// they are those of a usual site. None of this changes anything in a server. A busy worker asks for a larger
 /// gain of HTTP/3 than is said here. The prediction is for a congestion control of TCP and one of QUIC, which are named; `cubic`
 /// stands for all that take loss for congestion.
 #[derive(Debug, clap::Args)]
@@ -227,6 +227,7 @@ fn explain(arguments: &Arguments, knowledge: &Knowledge) -> Vec<Explanation> {
     let class = arguments.class.unwrap_or(ClientClass::OTHER);
     let client = knowledge.client(arguments.address, class);
     let selector = knowledge.selector();
+    selector.recall(&host);
     let moment = DecisionRequest {
         min_rtt: supposed.rtt,
         ..DecisionRequest::new(now, Transport::Tcp)

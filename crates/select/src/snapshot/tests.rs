@@ -64,9 +64,9 @@ fn fed() -> Selector {
 #[test]
 fn a_snapshot_is_the_same_after_a_round_trip_and_decides_the_same() {
     let (before, after) = (fed(), selector(1));
-    let bytes = before.snapshot(NOW);
+    let bytes = before.snapshot([], NOW);
     after.restore(&bytes, NOW).unwrap();
-    assert!(after.snapshot(NOW) == bytes, "other bytes");
+    assert!(after.snapshot([], NOW) == bytes, "other bytes");
     let host = Host::new("a");
     for number in 0..100 {
         let moment = DecisionRequest::new(NOW, Transport::Tcp);
@@ -77,16 +77,65 @@ fn a_snapshot_is_the_same_after_a_round_trip_and_decides_the_same() {
 }
 
 #[test]
+fn a_host_goes_on_with_its_pages() {
+    let before = selector(1);
+    let load = |host: &Host, bytes, pages| {
+        for _ in 0..pages {
+            host.mix.lock().unwrap().add(bytes, 3, true);
+        }
+    };
+    let [site, downloads, other_policy] =
+        ["site.test", "Downloads.test", "downloads.test"].map(Host::new);
+    load(&site, 20_000, 2);
+    load(&downloads, 10_000_000, 300);
+    load(&other_policy, 20_000, 2);
+    let hosts = [&site, &downloads, &other_policy, &Host::new("empty.test")];
+    let bytes = before.snapshot(hosts, NOW);
+    let after = selector(1);
+    after.restore(&bytes, NOW).unwrap();
+    let recalled = |host: Host| {
+        after.recall(&host);
+        host.mix.into_inner().unwrap()
+    };
+    let mix = |host: &Host| host.mix.lock().unwrap().clone();
+    assert_eq!(recalled(Host::new("site.test")), mix(&site));
+    assert_eq!(
+        recalled(Host::new("downloads.test")),
+        mix(&downloads),
+        "that with the most pages"
+    );
+    for unknown in ["empty.test", "new.test", ""] {
+        assert!(recalled(Host::new(unknown)).is_empty(), "{unknown}");
+    }
+    let begun = Host::new("site.test");
+    load(&begun, 1_000, 1);
+    assert_eq!(recalled(begun).pages(), 1.0, "it has pages of its own");
+}
+
+#[test]
+fn a_snapshot_of_the_version_before_is_read() {
+    let (before, after) = (fed(), selector(1));
+    let bytes = before.snapshot([], NOW);
+    // There was nothing after the networks, where the number of hosts is now.
+    let mut former = bytes[..bytes.len() - 16].to_vec();
+    former[8] = 2;
+    former.extend(checksum(&before.secret, &former).to_le_bytes());
+    assert_eq!(snapshot_congestion(&former), snapshot_congestion(&bytes));
+    after.restore(&former, NOW).unwrap();
+    assert!(after.snapshot([], NOW) == bytes, "other bytes");
+}
+
+#[test]
 fn what_is_older_than_a_month_is_left_out() {
     let after = selector(1);
     let later = NOW + Duration::from_secs(31 * 86_400);
-    after.restore(&fed().snapshot(NOW), later).unwrap();
+    after.restore(&fed().snapshot([], NOW), later).unwrap();
     assert_eq!(after.clients(), 0);
 }
 
 #[test]
 fn says_what_is_wrong() {
-    let bytes = fed().snapshot(NOW);
+    let bytes = fed().snapshot([], NOW);
     let error = |bytes: &[u8]| selector(1).restore(bytes, NOW).unwrap_err();
     assert_eq!(selector(2).restore(&bytes, NOW), Err(SnapshotError::Secret));
     assert_eq!(error(b""), SnapshotError::Format);
@@ -103,7 +152,7 @@ fn says_what_is_wrong() {
 fn after_a_restart_with_another_congestion_control_no_rate_of_the_former_is_gone_by() {
     let (loss, rate) = (Congestion::LossBased, Congestion::RateBased);
     let before = fed();
-    let bytes = before.snapshot(NOW);
+    let bytes = before.snapshot([], NOW);
     assert_eq!(snapshot_congestion(&bytes), Some([loss, loss]));
     assert_eq!(snapshot_congestion(&bytes[..20]), None);
     let after = |congestion| {
@@ -125,7 +174,7 @@ fn after_a_restart_with_another_congestion_control_no_rate_of_the_former_is_gone
         assert!(rate2 > 80e6, "{rate2}");
     }
     let same = after([loss, loss]);
-    assert!(same.snapshot(NOW) == bytes);
+    assert!(same.snapshot([], NOW) == bytes);
 }
 
 #[test]
@@ -160,7 +209,7 @@ const HEAD: usize = 20;
 
 /// Bytes with a right head and checksum, whatever stands between.
 fn sealed(selector: &Selector, body: &[u8]) -> Vec<u8> {
-    let mut bytes = selector.snapshot(NOW)[..HEAD].to_vec();
+    let mut bytes = selector.snapshot([], NOW)[..HEAD].to_vec();
     bytes.extend(body);
     bytes.extend(checksum(&selector.secret, &bytes).to_le_bytes());
     bytes
@@ -179,8 +228,9 @@ proptest! {
         changes in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 1..40),
         cut: Option<proptest::sample::Index>,
     ) {
-        let before = fed();
-        let bytes = before.snapshot(NOW);
+        let (before, host) = (fed(), Host::new("a"));
+        host.mix.lock().unwrap().add(10_000_000, 3, true);
+        let bytes = before.snapshot([&host], NOW);
         let mut body = bytes[HEAD..bytes.len() - 8].to_vec();
         for (index, byte) in changes {
             let index = index.index(body.len());
@@ -191,9 +241,11 @@ proptest! {
         }
         let after = selector(1);
         let _ = after.restore(&sealed(&before, &body), NOW);
+        let host = Host::new("a");
+        after.recall(&host);
         for number in 0..100 {
             let moment = DecisionRequest::new(NOW, Transport::Quic);
-            let decision = after.decide(&client(&after, number), &Host::new("a"), &moment);
+            let decision = after.decide(&client(&after, number), &host, &moment);
             prop_assert!(decision.prediction.unwrap().difference.is_finite());
         }
     }

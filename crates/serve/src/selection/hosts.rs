@@ -163,6 +163,11 @@ impl Hosts {
         Some(index)
     }
 
+    /// All hosts, that of all names that have none of their own first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Host> {
+        self.hosts.iter().filter_map(OnceLock::get).map(Box::as_ref)
+    }
+
     pub(crate) fn get(&self, index: HostIndex) -> &Host {
         let host = self.hosts[usize::from(index.0)].get();
         host.expect("an index is made after its host")
