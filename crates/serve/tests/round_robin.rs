@@ -1,11 +1,25 @@
-//! Every test of `it` once more, over one acceptor that hands connections to the workers in turn.
+//! The tests of `it` on connections and workers once more, over one acceptor that hands connections to the workers in turn.
+//! What a worker does with a connection that it has is the same for both.
 #![allow(
     clippy::unwrap_used,
     reason = "clippy's exemption of tests leaves out their helpers"
 )]
 
-#[path = "it/main.rs"]
-mod it;
+mod it {
+    #[allow(dead_code, unused_imports, reason = "some are for the other tests")]
+    pub(crate) mod common;
+    mod containment;
+    mod ends;
+    mod gate;
+    mod gone;
+    mod listeners;
+    mod protocols;
+    mod quic;
+    mod restarts;
+    mod shares;
+    mod takeover;
+    mod turns;
+}
 
 // Where the tests look for it.
 use it::common;

@@ -40,7 +40,7 @@ use tokio_rustls::TlsConnector;
 pub(crate) const LARGE: usize = 24 * LARGE_PERIOD;
 const LARGE_PERIOD: usize = 1_000_003;
 
-/// Distribution of connections over the workers: `tests/round_robin.rs` runs every test once more.
+/// Distribution of connections over the workers: `tests/round_robin.rs` runs tests of connections once more.
 pub(crate) fn spread() -> Spread {
     match env!("CARGO_CRATE_NAME") {
         "round_robin" => Spread::RoundRobin,
