@@ -28,7 +28,10 @@ TABLES = {
     ],
     "Six links with loss at 200 Mbit/s": ["2026-11-26-2core-vm-selection-200"],
     "Chromium without loss at 200 Mbit/s": ["2026-11-27-2core-vm-selection-200-chromium"],
-    "Chromium without loss at 600 Mbit/s and 1 Gbit/s": ["2026-11-28-2core-vm-selection-fast-chromium"],
+    "Chromium without loss at 600 Mbit/s and 1 Gbit/s": [
+        "2026-11-28-2core-vm-selection-fast-chromium"
+    ],
+    "Chromium at 12.5 ms once more": ["2026-11-29-2core-vm-selection-fast-chromium-12ms"],
     "Four links with loss at 50 Mbit/s": ["2026-11-27-2core-vm-selection-50-lossy"],
 }
 BROWSER = ("A browser on fast clean links", "2026-11-25-2core-vm-gigabit")

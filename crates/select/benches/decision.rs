@@ -75,7 +75,7 @@ fn busy_host(selector: &Selector, pages: u32) -> Host {
     let somebody = Client::new(
         &SECRET,
         Ipv4Addr::LOCALHOST.into(),
-        "curl-other".parse().expect("a class"),
+        "firefox-linux".parse().expect("a class"),
     );
     for number in 0..pages {
         let size = 3_000 << (number % 11);
