@@ -74,7 +74,7 @@ pub struct PathStatistics {
     /// Bytes of ack-eliciting packets that the peer has acknowledged on this path.
     pub bytes_acked: u64,
     /// Progress in the current burst, which began when there had been nothing left to send: the acknowledgement with which an
-    /// eighth to a quarter of the burst's acknowledged bytes had arrived; `None` until these are 64 KiB. From there on the
+    /// quarter to a half of the burst's acknowledged bytes had arrived; `None` until these are 32 KiB. From there on the
     /// delivery rate is that after slow start.
     pub progress: Option<AckProgress>,
     /// Congestion events: lost packets, or an acknowledgement of marked ones (ECN). The window is cut once a

@@ -52,9 +52,9 @@ pub struct Observation {
 pub struct Bulk {
     /// The size of the whole response.
     pub size: DataSize,
-    /// Rate at which its last three quarters were delivered.
+    /// Rate at which its second half, or more of it, was delivered.
     pub rate: Bandwidth,
-    /// True if the server had nothing to send for a while in these three quarters: the path may carry more.
+    /// True if the server had nothing to send for a while in this part: the path may carry more.
     pub app_limited: bool,
 }
 

@@ -81,7 +81,7 @@ fn copy(controller: &dyn Controller) -> Option<Box<MeteredController>> {
 pub(crate) struct Acked {
     pub(crate) bytes: u64,
     /// The latest doublings from [`FIRST_PROGRESS`] on, older ones first.
-    doublings: [Option<AckProgress>; 3],
+    doublings: [Option<AckProgress>; 2],
     /// `bytes` when there was nothing left to send last.
     idle_at: u64,
     /// `bytes` with which the next doubling is reached; 0 before the first acknowledgement.
@@ -94,7 +94,7 @@ pub(crate) struct Acked {
 const FIRST_PROGRESS: u64 = 16 << 10;
 
 impl Acked {
-    /// The third last doubling: two more are a quarter at most.
+    /// The last doubling but one: what was acknowledged by it is a quarter to a half by now.
     pub(crate) fn progress(&self) -> Option<AckProgress> {
         self.doublings[0]
     }
@@ -111,7 +111,7 @@ impl Acked {
         self.bytes += bytes;
         if self.bytes >= self.next {
             self.doublings.rotate_left(1);
-            self.doublings[2] = Some(AckProgress {
+            self.doublings[1] = Some(AckProgress {
                 at: now,
                 bytes_acked: self.bytes,
             });
@@ -213,7 +213,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn progress_is_the_moment_of_an_eighth_to_a_quarter_since_there_was_nothing_to_send() {
+    fn progress_is_the_moment_of_a_quarter_to_a_half_since_there_was_nothing_to_send() {
         let mut acked = Acked::default();
         let start = Instant::now();
         let kib = |acked: &Acked| {
@@ -226,17 +226,17 @@ mod tests {
                 acked.is_idle = false;
             }
         };
-        acknowledge(&mut acked, 0, 63);
+        acknowledge(&mut acked, 0, 31);
         assert_eq!(kib(&acked), None);
-        acknowledge(&mut acked, 63, 1);
+        acknowledge(&mut acked, 31, 1);
         assert_eq!(kib(&acked), Some((16, 16)));
-        acknowledge(&mut acked, 64, 436);
-        assert_eq!(kib(&acked), Some((64, 64)), "of 500");
+        acknowledge(&mut acked, 32, 468);
+        assert_eq!(kib(&acked), Some((128, 128)), "of 500");
         acked.is_idle = true;
-        acknowledge(&mut acked, 1_000, 40);
+        acknowledge(&mut acked, 1_000, 20);
         assert_eq!(kib(&acked), None);
-        acknowledge(&mut acked, 1_040, 40);
+        acknowledge(&mut acked, 1_020, 20);
         assert_eq!(kib(&acked), Some((516, 1_016)));
-        assert_eq!(acked.bytes, 580 << 10);
+        assert_eq!(acked.bytes, 540 << 10);
     }
 }

@@ -1,5 +1,5 @@
-//! The rate of a client that is owed something: that at which the last three quarters of a large response, or of
-//! several at once, were acknowledged.
+//! The rate of a client that is owed something: that at which the second half of a large response, or of several at
+//! once, and what was under way before it were acknowledged. In the first half a path may still be in slow start.
 
 use altway_select::Bulk;
 use altway_units::{Bandwidth, DataSize};
@@ -19,8 +19,8 @@ const PAUSE: Duration = Duration::from_secs(2);
 pub(crate) struct Busy {
     /// Bytes of responses that were handed over.
     bytes: u64,
-    /// The latest marks, older ones first: three are enough to have one in the first quarter. In a box, for most connections have none.
-    marks: Option<Box<[Option<Mark>; 4]>>,
+    /// The latest marks, the older one first, which is in the first half. In a box, for most connections have none.
+    marks: Option<Box<[Option<Mark>; 2]>>,
     /// Bytes that had been handed over when the sources of responses last had nothing to give, or the client last paused.
     starved: Option<u64>,
     /// Time at which bytes were last handed over.
@@ -67,7 +67,7 @@ impl Busy {
     pub(crate) fn mark(&mut self, at: Instant, acked: u64) {
         let marks = self.marks.get_or_insert_default();
         marks.rotate_left(1);
-        marks[3] = Some(Mark {
+        marks[1] = Some(Mark {
             bytes: self.bytes,
             at,
             acked,
@@ -89,13 +89,14 @@ impl Busy {
             last,
         } = std::mem::take(self);
         let marks = marks?;
-        let in_first_quarter = |mark: &&Mark| mark.bytes <= bytes / 4;
-        let handed_over = marks.iter().rev().flatten().find(in_first_quarter);
-        let mark = handed_over
-            .copied()
-            .or_else(|| acknowledged(bytes, acked, marks.iter().flatten().next()?, counters))?;
+        let in_first_half = |mark: &&Mark| mark.bytes <= bytes / 2;
+        let handed_over = marks.iter().rev().flatten().find(in_first_half).copied();
+        let first = marks.iter().flatten().next()?;
+        let acknowledged = acknowledged(bytes, acked, first, counters);
+        let marks = [handed_over, acknowledged].into_iter().flatten();
+        let mark = marks.max_by_key(|mark| mark.at)?;
         // Before the mark a source may pause, and after the last byte was handed over none can.
-        let is_after_mark = |starved| starved >= mark.bytes || handed_over.is_none();
+        let is_after_mark = |starved| starved >= mark.bytes;
         let all_was_there = last.is_none_or(|last| last <= mark.at);
         let time = at.checked_duration_since(mark.at)?;
         let nanos = time.as_nanos().max(1);
@@ -115,17 +116,18 @@ impl Busy {
     }
 
     fn latest_mark(&self) -> Option<Mark> {
-        self.marks.as_ref()?[3]
+        self.marks.as_ref()?[1]
     }
 }
 
 /// A mark by what was acknowledged after `first`, if the greater part of `bytes` was after it: QUIC takes a response of
-/// megabytes at once, so that none of it was handed over in its course.
+/// megabytes at once, so that little of it was handed over in its course. As many bytes as at `first` were handed over by
+/// then, or more.
 fn acknowledged(bytes: u64, acked: u64, first: &Mark, counters: &Counters) -> Option<Mark> {
     let progress = counters.progress?;
     let after = acked.saturating_sub(progress.bytes_acked);
     (progress.at >= first.at && after > bytes / 2).then_some(Mark {
-        bytes,
+        bytes: first.bytes,
         at: progress.at,
         acked: progress.bytes_acked,
     })
@@ -155,11 +157,30 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_that_of_the_last_three_quarters() {
+    fn a_rate_is_that_of_the_second_half() {
         // 1,000 bytes a millisecond are 8 Mbit/s.
         let bulk = bulk(1_000, 2_000, None).unwrap();
         assert_eq!(bulk.size, DataSize::from_bytes(2_000_000));
         assert_eq!((bulk.rate.as_bps(), bulk.app_limited), (8_000_000, false));
+    }
+
+    /// The kernel keeps 600 KB beyond what is acknowledged. 400 KB come at 200 bytes a millisecond, and the rest at 1,000.
+    #[test]
+    fn slow_start_is_not_in_a_rate() {
+        let (start, total) = (Instant::now(), 2_500_000);
+        let (mut busy, mut acked, mut millis) = (Busy::default(), 0, 0);
+        while acked < total {
+            let at = start + Duration::from_millis(millis);
+            let more = total.min(acked + 600_000) - busy.bytes();
+            if busy.sent(more, at) {
+                busy.mark(at, acked);
+            }
+            acked += if acked < 400_000 { 200 } else { 1_000 };
+            millis += 1;
+        }
+        let end = start + Duration::from_millis(millis);
+        let bulk = busy.end(end, acked, &told(None, 0, 0)).unwrap();
+        assert_eq!(bulk.rate.as_bps(), 8_000_000);
     }
 
     #[test]
@@ -167,7 +188,8 @@ mod tests {
         for (after, is_told) in [
             (0, false),
             (100_000, false),
-            (500_000, true),
+            (500_000, false),
+            (600_000, true),
             (1_999_000, true),
         ] {
             let bulk = bulk(1_000, 2_000, Some(after)).unwrap();
@@ -233,10 +255,10 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_mark_in_its_first_quarter_has_no_rate() {
+    fn what_has_no_mark_in_its_first_half_has_no_rate() {
         assert_eq!(bulk(1_000, 10, None), None);
         assert_eq!(bulk(1_000_000, 1, None), None);
-        // Marks at 64 KiB and on: 256 KiB and a little have one in the first quarter.
-        assert!(bulk(1_024, 257, None).is_some());
+        // Marks at 64 KiB and on: 128 KiB and a little have one in the first half.
+        assert!(bulk(1_024, 129, None).is_some());
     }
 }

@@ -21,7 +21,7 @@ pub(crate) struct Counters {
     pub(crate) packets_spurious: u64,
     /// Payload that the client has acknowledged.
     pub(crate) bytes_acked: u64,
-    /// Moment of `bytes_acked` in the first quarter of a transfer, where the transport notes it.
+    /// Moment of `bytes_acked` in the second quarter of a transfer, where the transport notes it.
     pub(crate) progress: Option<http3::AckProgress>,
     /// Bits on the wire for 1,000 of payload.
     pub(crate) wire: u64,
