@@ -3,6 +3,7 @@
 mod acme;
 mod check;
 mod proxy;
+mod redirects;
 mod sites;
 mod upload;
 

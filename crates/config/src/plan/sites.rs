@@ -1,6 +1,7 @@
 //! Checks of what does not go together in sites and between them.
 
 use super::check::Check;
+use super::redirects::is_endless;
 use crate::{
     Action, Config, Files, MAX_RESPONSE_BODY, MAX_ROUTES, MAX_SITES, PathPattern, Protocol,
     Redirect, Respond, Route, Site, SiteName,
@@ -102,7 +103,11 @@ impl Check<'_> {
         self.transport_of(config, site, path);
         self.reachable(&site.routes, path);
         for (index, route) in site.routes.iter().enumerate() {
-            self.route(route, &format!("{path}.route.{index}"));
+            let path = format!("{path}.route.{index}");
+            self.route(route, &path);
+            if is_endless(config, site, index) {
+                self.endless(route, &path);
+            }
         }
     }
 
@@ -261,16 +266,28 @@ impl Check<'_> {
                 "take `{path}` for the whole path",
             );
         }
-        if target.starts_with('/') && !target.contains('{') {
-            let reached = target.split(['?', '#']).next().unwrap_or_default();
-            if pattern.matches(reached) {
-                self.fault(
-                    &format!("{path}.redirect.to"),
-                    format!("the redirect never ends: `{target}` is one of the paths of its own route, `{pattern}`"),
-                    "lead to a path that another route has, or to another host",
-                );
-            }
-        }
+    }
+
+    fn endless(&mut self, route: &Route, path: &str) {
+        let (target, pattern) = match &route.action {
+            Action::Redirect(redirect) => (&redirect.to, &route.path),
+            _ => return,
+        };
+        let (again, hint) = match target.is_of_the_same_site() {
+            true => (
+                "is one of the paths of its own route",
+                "lead to a path that another route has, or to another host",
+            ),
+            false => (
+                "leads to its own site and route",
+                "have another [[site]] for the names that are led on",
+            ),
+        };
+        self.fault(
+            &format!("{path}.redirect.to"),
+            format!("the redirect never ends: `{target}` {again}, `{pattern}`"),
+            hint,
+        );
     }
 
     fn respond(&mut self, respond: &Respond, path: &str) {

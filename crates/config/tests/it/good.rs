@@ -266,3 +266,22 @@ fn what_is_built_by_hand_is_checked_alike() {
     config.sites[0].routes.swap(0, 1);
     assert!(Plan::check(config).is_ok());
 }
+
+#[test]
+fn a_redirect_leads_to_what_an_earlier_route_has_or_another_site() {
+    let text = "[listen]\nhttps = [\"*:443\"]\n\n\
+        [[site]]\nnames = [\"a.example\"]\n\
+        [[site.route]]\npath = \"/app/login\"\nrespond = { body = \"login\" }\n\
+        [[site.route]]\npath = \"/app/*\"\nredirect = { to = \"/app/login\" }\n\
+        [[site.route]]\npath = \"/new/*\"\nfiles = \"www\"\n\
+        [[site.route]]\nredirect = { to = \"/new/{rest}{query}\" }\n\n\
+        [[site]]\nnames = [\"www.a.example\", \"*.a.example\"]\n\
+        route = [{ redirect = { to = \"https://a.example{path}{query}\" } }]\n\n\
+        [[site]]\nnames = [\"b.example\"]\n\
+        route = [{ redirect = { to = \"https://b.example:8443{path}\" } }]\n\n\
+        [[site]]\ndefault = true\nroute = [{ redirect = { to = \"https://{host}{path}\" } }]\n";
+    let disk = &mut Disk {
+        folder: folder("good"),
+    };
+    read("altway.toml", text, disk).unwrap_or_else(|faults| panic!("{faults}"));
+}
