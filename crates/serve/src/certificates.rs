@@ -17,13 +17,16 @@ use std::time::SystemTime;
 ///
 /// A client that asks for no name, or for one that no certificate is for, is shown the first certificate, unless
 /// [`strict`](Self::strict) is set. A client that asks for an [awaited](Self::awaiting) name is shown none until
-/// there is one.
+/// there is one. Clients that connect by an address ask for no name, as there are no addresses in Server Name Indication:
+/// [`with_unnamed`](Self::with_unnamed) has what those are shown.
 #[derive(Debug, Clone, Default)]
 pub struct Certificates {
     /// The default is the first.
     identities: Vec<Identity>,
     /// Places of the certificates for a name, best first.
     by_name: HostTable<Vec<usize>>,
+    /// Places of the certificates for clients that ask for no name, best first. Empty: the default.
+    unnamed: Vec<usize>,
     strict: bool,
     asked_names: AskedNames,
     on_demand: Option<Arc<dyn OnDemand>>,
@@ -82,15 +85,23 @@ impl Certificates {
         }
         self.identities.push(identity);
         let identities = &self.identities;
-        for order in self.by_name.values_mut() {
+        for order in self.by_name.values_mut().chain([&mut self.unnamed]) {
             order.sort_by_key(|index| !identities[*index].is_ecdsa());
         }
         self
     }
 
+    /// Adds a certificate, for the names that it holds and for clients that ask for no name, as those do that connect by
+    /// an address. They are shown it in place of the default, [`strict`](Self::strict) or not.
+    #[must_use]
+    pub fn with_unnamed(mut self, identity: Identity) -> Self {
+        self.unnamed.push(self.identities.len());
+        self.with(identity)
+    }
+
     /// Ends handshakes of clients that ask for no name, or for one that no certificate is for, instead of showing
-    /// them the default. So clients that connect by address are refused. Default: they are shown the default
-    /// certificate.
+    /// them the default. So clients that connect by address are refused, unless a certificate is
+    /// [for them](Self::with_unnamed). Default: they are shown the default certificate.
     #[must_use]
     pub fn strict(mut self) -> Self {
         self.strict = true;
@@ -100,7 +111,7 @@ impl Certificates {
     /// Asks clients that connect to one of these names for a certificate of theirs by `auth`, or with `None` for no
     /// certificate, even where [others](Self::with_other_client_auth) are asked. A name is a host name; `*.` and a
     /// host name, which stands for one more label; or an address as in URIs. The host of a request counts as such a
-    /// name as well.
+    /// name as well. Clients that ask for no name count as those of the first address.
     ///
     /// A request whose host asks for another certificate than the name that its client connected to, or that came in
     /// clear text, is answered 421 (Misdirected Request). A request without a certificate signed by the roots is
@@ -166,8 +177,10 @@ impl Certificates {
     fn select(&self, name: Option<&str>, schemes: &[SignatureScheme]) -> Option<&Identity> {
         let has_default = !self.strict && !self.identities.is_empty();
         let default = || has_default.then_some(&[0][..]);
-        let named = name.and_then(|name| self.by_name.find(name.as_bytes()));
-        let named = named.map(Vec::as_slice);
+        let named = match name {
+            Some(name) => self.by_name.find(name.as_bytes()).map(Vec::as_slice),
+            None => (!self.unnamed.is_empty()).then_some(&*self.unnamed),
+        };
         if let (None, Some(name), Some(on_demand)) = (named, name, &self.on_demand)
             && on_demand.wanted(&name.to_ascii_lowercase())
         {
@@ -290,6 +303,21 @@ mod tests {
         assert_eq!(shown(Some("a.example")), Some(0));
         assert_eq!(shown(Some("b.example")), None);
         assert_eq!(shown(None), None);
+    }
+
+    #[test]
+    fn clients_that_ask_for_no_name_are_shown_what_is_for_them() {
+        let all = Certificates::new(ecdsa(&["a.example"]));
+        let all = all.with_unnamed(identity(&["192.0.2.1"], &rcgen::PKCS_ED25519));
+        let all = all.with_unnamed(ecdsa(&["192.0.2.1"]));
+        for all in [all.clone(), all.strict()] {
+            let shown = |name, schemes: &[SignatureScheme]| shown(&all, name, schemes);
+            assert_eq!(shown(None, &[ED25519, ECDSA_NISTP256_SHA256]), Some(2));
+            assert_eq!(shown(None, &[ED25519]), Some(1));
+            assert_eq!(shown(Some("a.example"), &[ED25519]), Some(0));
+            let other = shown(Some("b.example"), &[ED25519]);
+            assert_eq!(other, (!all.strict).then_some(0));
+        }
     }
 
     #[test]

@@ -92,6 +92,38 @@ fn sites_are_served_and_told_of() {
 }
 
 #[test]
+fn a_site_that_is_named_by_an_address_is_reached_there_over_every_protocol() {
+    let dir = dir();
+    let of = |rest: &str| {
+        format!(
+            "threads = 1\n\n[listen]\nhttps = [\"127.0.0.1:0\"]\n\n[[site]]\nnames = [\"a.example\"]\n\
+             route = [{{ files = \"a\" }}]\n\n[[site]]\nnames = [{rest}]\nroute = [{{ files = \"b\" }}]\n"
+        )
+    };
+    let load = |serving: &Serving, protocol| {
+        let url = format!("https://127.0.0.1:{}/", serving.port);
+        let mut load = dir.altway(["load", &url, "--protocol", protocol, "--json"]);
+        load.args(["--ca", "data/altway/certs/ca.pem"]);
+        load.stdin(Stdio::null()).output().unwrap()
+    };
+    dir.file("altway.toml", of("\"127.0.0.1\", \"[::1]\""));
+    let serving = start(&dir);
+    for protocol in ["h1", "h2", "h3"] {
+        let loaded = load(&serving, protocol);
+        assert!(loaded.status.success(), "{}", text(&loaded.stderr));
+        let summary = text(&loaded.stdout);
+        assert!(summary.contains("\"200\": 1"), "{protocol}: {summary}");
+    }
+    assert_eq!(serving.terminate(), Some(0));
+    // Nobody is shown a certificate who asks for none, where no site has an address.
+    dir.file("altway.toml", of("\"b.example\""));
+    let serving = start(&dir);
+    for protocol in ["h1", "h2", "h3"] {
+        assert_eq!(load(&serving, protocol).status.code(), Some(2));
+    }
+}
+
+#[test]
 fn a_reload_changes_sites_and_says_so_and_a_file_with_faults_changes_nothing() {
     let dir = dir();
     let serving = start(&dir);

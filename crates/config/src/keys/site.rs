@@ -13,13 +13,13 @@ pub const SITE: Section = Section {
             "names",
             Form::OneOrMore(&Form::Text("example.org")),
             "[]",
-            "Names of its hosts, each of one site alone. `*.example.org` is every name one level below; an exact name goes before it. A name in another script, as `bücher.example`, means its ASCII form.",
+            "Names of its hosts, each of one site alone. `*.example.org` is every name one level below; an exact name goes before it. A name in another script, as `bücher.example`, means its ASCII form. An address (`192.0.2.1`, `[2001:db8::1]`) is a name, too: clients that connect to one ask for a certificate by no name, and are shown that of the first site that has an address.",
         ),
         key(
             "default",
             Form::Switch,
             "false",
-            "The site has the requests for hosts that no site names, and connections that name none. At most one site is.",
+            "The site has the requests for hosts that no site names, and connections that name none, unless a site is named by an address. At most one site is.",
         ),
         key(
             "certificate",

@@ -129,10 +129,14 @@ impl Check<'_> {
                     "the site asks for clients' certificates, and the server listens in clear text only",
                     "leave `client-certificates` out, or listen with `https`",
                 );
-            } else if !has_name && !site.is_default && !site.names.is_empty() {
+            } else if !(has_name
+                || site.is_default
+                || site.names.is_empty()
+                || has_unnamed_clients(config, site))
+            {
                 self.fault(
                     &key,
-                    "clients that connect to an address say no name by which they could be asked for certificates",
+                    "clients that connect to an address say no name, and count as those of the first site that has an address",
                     "give the site a host name, or `default = true`",
                 );
             }
@@ -314,4 +318,18 @@ impl Check<'_> {
             );
         }
     }
+}
+
+/// Returns true if clients that say no name are those of this site: the first that has an address, the default site before
+/// others.
+fn has_unnamed_clients(config: &Config, site: &Site) -> bool {
+    let of = |is_default| {
+        config
+            .sites
+            .iter()
+            .filter(move |it| it.is_default == is_default)
+    };
+    let mut in_order = of(true).chain(of(false));
+    let first = in_order.find(|site| site.names.iter().any(SiteName::is_address));
+    first.is_some_and(|first| std::ptr::eq(first, site))
 }

@@ -3,6 +3,7 @@
 use super::ClientAuth;
 use crate::host_table::HostTable;
 use rustls::pki_types::{CertificateDer, UnixTime};
+use std::net::IpAddr;
 
 /// The names of which clients are asked for certificates, and of which not.
 #[derive(Debug, Clone, Default)]
@@ -13,12 +14,17 @@ pub(crate) struct AskedNames {
     by_name: HostTable<Option<usize>>,
     /// The index of the demand for every other name, and without one.
     other: Option<usize>,
+    /// The index of the demand of the first address: of clients without a name, for those connect by one.
+    address: Option<Option<usize>>,
 }
 
 impl AskedNames {
     /// Asks clients of that name for a certificate, or for none.
     pub(crate) fn add(&mut self, name: &str, auth: Option<&ClientAuth>) {
         let index = auth.map(|auth| self.index(auth));
+        if is_address(name) {
+            self.address.get_or_insert(index);
+        }
         self.by_name.insert(name, index);
     }
 
@@ -46,7 +52,10 @@ impl AskedNames {
 
     /// Returns the index of the demand for clients that connect to a name; `None`: no certificate is asked for.
     pub(crate) fn of_name(&self, name: Option<&str>) -> Option<usize> {
-        self.of_authority(name.unwrap_or_default().as_bytes())
+        match name {
+            Some(name) => self.of_authority(name.as_bytes()),
+            None => self.address.unwrap_or(self.other),
+        }
     }
 
     /// Returns the index of the demand of the site that has an authority's host.
@@ -72,6 +81,11 @@ impl AskedNames {
         }
         Err(failure)
     }
+}
+
+/// Returns true if it is an address as URIs have it.
+fn is_address(name: &str) -> bool {
+    name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()
 }
 
 #[cfg(test)]
@@ -114,12 +128,23 @@ mod tests {
             assert_eq!(names.of_authority(authority), expected, "{text}");
         }
         assert_eq!(names.of_name(Some("X.B.example")), Some(1));
-        assert_eq!(names.of_name(None), None);
         names.add_others(&second);
         for authority in [&b"c.example"[..], b"\xff", b""] {
             assert_eq!(names.of_authority(authority), Some(1));
         }
         assert_eq!(names.of_authority(b"open.b.example"), None);
-        assert_eq!(names.of_name(None), Some(1));
+    }
+
+    #[test]
+    fn who_names_nothing_has_connected_by_an_address() {
+        let (first, second) = (auth(), auth().optional());
+        let mut names = AskedNames::default();
+        assert_eq!(names.of_name(None), None);
+        names.add_others(&first);
+        names.add("a.example", None);
+        assert_eq!(names.of_name(None), Some(0));
+        names.add("[2001:db8::1]", Some(&second));
+        names.add("192.0.2.1", None);
+        assert_eq!(names.of_name(None), Some(1), "the first address");
     }
 }
