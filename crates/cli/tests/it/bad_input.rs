@@ -455,6 +455,22 @@ fn a_run_mode_that_there_is_not() {
 }
 
 #[test]
+fn a_certificate_for_clear_text() {
+    let dir = Dir::new();
+    for option in ["--cert", "--key", "--ocsp", "--client-roots"] {
+        for said_by_variable in [true, false] {
+            let mut serve = dir.altway(["serve", option, "file.pem"]);
+            match said_by_variable {
+                true => serve.env("ALTWAY_RUN_MODE", "h2c"),
+                false => serve.args(["--run-mode", "h2c"]),
+            };
+            let error = format!("{option} is for TLS, and --run-mode h2c is clear text");
+            assert_error(&mut serve, &error, "leave one of the two out");
+        }
+    }
+}
+
+#[test]
 fn a_visit_is_read_as_the_documents_have_it_and_no_other() {
     let dir = Dir::new();
     let page = include_str!("../../../../docs/commands.md");

@@ -46,6 +46,18 @@ impl Files {
         })
     }
 
+    /// The first of these options that was given and has a meaning with TLS alone.
+    pub(super) fn given(&self) -> Option<&'static str> {
+        let options = [
+            ("--cert", &self.cert),
+            ("--key", &self.key),
+            ("--ocsp", &self.ocsp),
+            ("--client-roots", &self.client_roots),
+        ];
+        let given = options.iter().find(|(_, path)| path.is_some());
+        given.map(|(name, _)| *name)
+    }
+
     /// The same as a site's `certificate`.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use super::limits::{self, Spelling};
 use super::{certificate, translated};
 use crate::commands::positive;
 use crate::diagnostics::{Diagnostics, Variable};
+use crate::hint::usage_error;
 use crate::printer::Printer;
 use altway_config::{
     Action, Config, EarlyData, Listen, ListenAddress, Listener, Log, PathPattern, Protocols, Route,
@@ -151,6 +152,13 @@ impl Flags {
     /// # Errors
     /// The options don't go together.
     pub(crate) fn config(&self, printer: &Printer) -> Result<Config> {
+        // Beside --h2c clap refuses these; beside one value of --run-mode it can't.
+        if let Some(option) = self.certificate.given().filter(|_| self.is_clear()) {
+            return Err(usage_error(
+                format!("{option} is for TLS, and --run-mode h2c is clear text"),
+                "leave one of the two out; $ALTWAY_RUN_MODE is --run-mode, too",
+            ));
+        }
         let (site, limits) = (self.site()?, self.limits.config()?);
         // A configuration is checked by the names of its keys, and these were typed as options.
         let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
@@ -211,18 +219,12 @@ impl Flags {
     }
 
     fn site(&self) -> Result<Site> {
-        let certificate = match self.is_clear() {
-            true => None,
-            false => self.certificate.config()?,
-        };
+        let certificate = self.certificate.config()?;
         let files = self.files.config(&self.root, self.hidden);
         Ok(Site {
             is_default: true,
             certificates: certificate.into_iter().collect(),
-            client_certificates: match self.is_clear() {
-                true => None,
-                false => self.certificate.client_certificates(),
-            },
+            client_certificates: self.certificate.client_certificates(),
             policy: self.policy.clone(),
             beacon: self.beacon,
             headers: self.files.headers().to_vec(),
