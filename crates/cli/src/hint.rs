@@ -86,6 +86,8 @@ pub(crate) fn of_named(error: &anyhow::Error) -> Option<String> {
         | ServeError::NoCertificate { .. }
         | ServeError::ClientRoot { .. }
         | ServeError::NoKey { .. }
+        | ServeError::EncryptedKey { .. }
+        | ServeError::ChainOrder { .. }
         | ServeError::KeyMismatch { .. }
         | ServeError::UntrustedChain { .. }
         | ServeError::Identity { .. }) => of_server_certificate(error)?,
@@ -349,8 +351,12 @@ fn of_server_certificate(error: &ServeError) -> Option<&'static str> {
         ServeError::ClientRoot { .. } => {
             "a file of roots is PEM: the certificates of the authorities that sign those of clients"
         }
-        ServeError::NoKey { .. } => {
-            "a key's file is PEM, with `BEGIN PRIVATE KEY`; `openssl pkey -in KEY -out PLAIN` takes a password away"
+        ServeError::NoKey { .. } => "a key's file is PEM, with `BEGIN PRIVATE KEY`",
+        ServeError::EncryptedKey { .. } => {
+            "`openssl pkey -in KEY -out PLAIN` takes the password away; let PLAIN be its owner's alone (mode 600)"
+        }
+        ServeError::ChainOrder { .. } => {
+            "put the server's own certificate first into the file, then those that signed it, without the root"
         }
         ServeError::KeyMismatch { .. } => {
             "name the key that the certificate was made for: `openssl x509 -noout -pubkey -in CERT` and \

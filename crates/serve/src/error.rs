@@ -245,6 +245,24 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// A private key that a password is needed for.
+    #[error("the private key `{path}` is encrypted, and a server has no password for it")]
+    EncryptedKey {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The key belongs to a certificate of the chain, which is not its first.
+    #[error(
+        "the key `{key}` belongs to certificate {place} of the chain `{certificate}`, not to the first"
+    )]
+    ChainOrder {
+        /// The chain's file.
+        certificate: PathBuf,
+        /// The key's file.
+        key: PathBuf,
+        /// The place in the chain of the certificate that the key belongs to.
+        place: usize,
+    },
     /// The key belongs to another certificate.
     #[error("the key `{key}` does not belong to the certificate `{certificate}`")]
     KeyMismatch {

@@ -71,6 +71,16 @@ impl Identity {
         Self::from_named_pem((Path::new("<chain>"), chain), (Path::new("<key>"), key))
     }
 
+    /// Reads a chain as [`from_pem_files`](Self::from_pem_files) does, without its key: what is wrong with it can be told
+    /// where the key is not at hand.
+    ///
+    /// # Errors
+    /// The file can't be read, isn't PEM, or has no certificate.
+    pub fn check_chain(certificate: &Path) -> Result<(), Error> {
+        let (text, _) = read(certificate)?;
+        parse_chain(certificate, &text).map(drop)
+    }
+
     /// Takes a chain and a key as [`from_pem`](Self::from_pem) does, each with the path or another name that errors and
     /// warnings call it by.
     ///
@@ -82,12 +92,20 @@ impl Identity {
     ) -> Result<Self, Error> {
         let chain = parse_chain(certificate, chain)?;
         let private = parse_key(key, text)?;
-        let certified = CertifiedKey::from_der(chain, private, &tls::provider());
+        let others = chain.get(1..).unwrap_or_default().to_vec();
+        let certified = CertifiedKey::from_der(chain, private.clone_key(), &tls::provider());
         let certified = certified.map_err(|source| match source {
-            TlsError::InconsistentKeys(InconsistentKeys::KeyMismatch) => Error::KeyMismatch {
-                certificate: certificate.into(),
-                key: key.into(),
-            },
+            TlsError::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
+                let (certificate, key) = (certificate.into(), key.into());
+                match of_another(&others, &private) {
+                    Some(place) => Error::ChainOrder {
+                        certificate,
+                        key,
+                        place,
+                    },
+                    None => Error::KeyMismatch { certificate, key },
+                }
+            }
             source => Error::Identity {
                 certificate: certificate.into(),
                 key: key.into(),
@@ -201,14 +219,34 @@ fn parse_chain(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>,
     Ok(chain)
 }
 
+/// The place in the chain of the first of these certificates, which follow the server's own, to which a key belongs.
+fn of_another(
+    others: &[CertificateDer<'static>],
+    private: &PrivateKeyDer<'static>,
+) -> Option<usize> {
+    let is_of = |certificate: &CertificateDer<'static>| {
+        let alone = vec![certificate.clone()];
+        CertifiedKey::from_der(alone, private.clone_key(), &tls::provider()).is_ok()
+    };
+    others.iter().position(is_of).map(|index| index + 2)
+}
+
 fn parse_key(name: &Path, text: &[u8]) -> Result<PrivateKeyDer<'static>, Error> {
     PrivateKeyDer::from_pem_slice(text).map_err(|source| match source {
+        _ if is_encrypted(text) => Error::EncryptedKey { path: name.into() },
         pem::Error::NoItemsFound => Error::NoKey { path: name.into() },
         fault => Error::Pem {
             path: name.into(),
             source: pem_fault(fault),
         },
     })
+}
+
+/// Returns true if a key can be read by a password alone: PKCS #8 (RFC 7468 section 11), or PEM of old (RFC 1421).
+fn is_encrypted(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text);
+    text.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----")
+        || text.contains("\nProc-Type: 4,ENCRYPTED")
 }
 
 /// Returns the fault of a PEM file in words: the parser prints markers as lists of bytes.
@@ -286,6 +324,37 @@ mod tests {
         assert_eq!(error(&chain, &chain), "`<key>` holds no private key");
         let other = "the key `<key>` does not belong to the certificate `<chain>`";
         assert_eq!(error(&chain, &text("b.key")), other);
+        let root_first = [&text("b.crt")[..], &chain].concat();
+        let order =
+            "the key `<key>` belongs to certificate 2 of the chain `<chain>`, not to the first";
+        assert_eq!(error(&root_first, &key), order);
+        assert_eq!(error(&root_first, &chain), "`<key>` holds no private key");
+    }
+
+    #[test]
+    fn a_key_that_takes_a_password_is_told_from_one_that_is_broken() {
+        let pem = Pem::new();
+        let old = "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,A6\n\nAAAA\n\
+            -----END EC PRIVATE KEY-----\n";
+        let new =
+            "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
+        for key in [old, &old.replace('\n', "\r\n"), new] {
+            std::fs::write(pem.path("locked"), key).unwrap();
+            let error = pem.error("a.crt", "locked");
+            assert!(matches!(error, Error::EncryptedKey { .. }), "{error:?}");
+        }
+        assert!(matches!(pem.error("a.crt", "broken"), Error::Pem { .. }));
+        assert!(matches!(pem.error("a.crt", "text"), Error::NoKey { .. }));
+    }
+
+    #[test]
+    fn a_chain_can_be_checked_without_its_key() {
+        let pem = Pem::new();
+        Identity::check_chain(&pem.path("a.crt")).unwrap();
+        let error = |name| Identity::check_chain(&pem.path(name)).unwrap_err();
+        assert!(matches!(error("text"), Error::NoCertificate { .. }));
+        assert!(matches!(error("broken"), Error::Pem { .. }));
+        assert!(matches!(error("none"), Error::ReadPem { .. }));
     }
 
     #[test]
