@@ -173,13 +173,16 @@ fn what_a_configuration_names_is_opened_unless_told_not_to() {
     for (line, start) in places.iter().zip([
         "1:2: `max-memory` 10MiB is too little for `threads` ",
         "6:16: `own.pem` holds no certificate",
-        "6:56: the credential `k` can't be had",
+        "6:56: `own.pem` holds no certificate",
         "7:10: cannot read the surface none.toml",
         "11:9: cannot open the directory `none`",
         "14:9: `own.pem` is not a directory",
     ]) {
         assert!(line.starts_with(start), "{line} for {start} in {said}");
     }
+    // The service has it, and who checks its file has not.
+    let credential = "warning: altway.toml:6:56: the key is not checked: the credential `k` is given to the service alone\n";
+    assert!(said.contains(credential), "{said}");
     for hint in [
         "a certificate's file is PEM",
         "name a folder that is there",
@@ -193,6 +196,10 @@ fn what_a_configuration_names_is_opened_unless_told_not_to() {
     let all =
         "error: 5 faults in `altway.toml`\n\naltway.toml:6:16: `own.pem` holds no certificate\n";
     assert!(said.starts_with(all), "{said}");
+    assert!(
+        said.contains("altway.toml:6:56: the credential `k` can't be had"),
+        "{said}"
+    );
     let mut syntax = dir.altway(["config", "check", "--syntax", "altway.toml"]);
     let output = syntax.stdin(Stdio::null()).output().unwrap();
     assert_eq!(
@@ -289,6 +296,26 @@ fn keys_are_read_from_the_environment_and_from_credentials() {
     dir.file("altway.toml", config("{ credential = \"leaf.key\" }"));
     let mut check = dir.altway(["config", "check", "altway.toml"]);
     success(check.env("CREDENTIALS_DIRECTORY", &store));
+    success(check.env_remove("CREDENTIALS_DIRECTORY"));
+    let said = refusal(check.env("CREDENTIALS_DIRECTORY", dir.path()));
+    assert!(said.contains("leaf.key`: No such file"), "{said}");
+}
+
+#[test]
+fn a_user_without_a_place_for_altways_own_certificate_is_warned_before_the_start() {
+    let dir = dir();
+    dir.file("altway.toml", ONE_FOLDER);
+    let mut check = dir.altway(["config", "check", "altway.toml"]);
+    let file = dir.file("file", "");
+    for (home, reason) in [(Some(file), "Not a directory"), (None, "no data directory")] {
+        check.env_remove("XDG_DATA_HOME").env_remove("HOME");
+        check.envs(home.map(|home| ("HOME", home)));
+        let output = check.stdin(Stdio::null()).output().unwrap();
+        let said = text(&output.stderr);
+        let place = "warning: altway.toml:1:1: a server that this user starts has no place for altway's own certificate";
+        assert!(said.starts_with(place) && said.contains(reason), "{said}");
+        assert_eq!(output.status.code(), Some(0));
+    }
 }
 
 #[test]

@@ -2,17 +2,17 @@
 
 use crate::commands::policy::read_surface;
 use crate::commands::serve::acme;
-use crate::commands::serve::certificate::{client_auth, identity};
+use crate::commands::serve::certificate::{client_auth, credential_of_service, identity};
 use crate::commands::serve::error_pages;
 use crate::commands::serve::limits::{Spelling, bounds, of_upstreams};
 use crate::commands::serve::privileges::Account;
 use crate::commands::serve::setup::ticket_keys;
-use crate::commands::serve::writable::{Obstacle, obstacles};
+use crate::commands::serve::writable::{Obstacle, obstacles, try_own_authority};
 use crate::config_file::{extent, fault, load, refused};
 use crate::hint::{self, usage_error};
 use crate::printer::Printer;
-use altway_config::{Action, Fault, Issuer, Places, Plan, Proxy, Site, UrlPath};
-use altway_serve::{Files, certs};
+use altway_config::{Action, Certificate, Fault, Issuer, Places, Plan, Proxy, Site, UrlPath};
+use altway_serve::{Files, Identity, certs};
 use anyhow::{Error, Result};
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -22,6 +22,7 @@ pub(super) fn run(file: &Path, only_syntax: bool, printer: &Printer) -> Result<(
     let (plan, places) = load(file)?;
     if !only_syntax {
         let mut opened = Opened::new(&places);
+        opened.is_start = false;
         opened.limits(&plan, printer);
         let _ = opened.keep("user", Account::named(plan.config()));
         opened.read(&plan);
@@ -51,6 +52,8 @@ pub(crate) fn with_places(error: Error, plan: &Plan, places: &Places, file: &Pat
 /// The faults of what a plan names, and what should be mended beside them.
 struct Opened<'p> {
     places: &'p Places,
+    /// The process is the one that serves: it has the credentials that systemd gives to the service.
+    is_start: bool,
     faults: Vec<Fault>,
     warnings: Vec<String>,
 }
@@ -59,6 +62,7 @@ impl<'p> Opened<'p> {
     fn new(places: &'p Places) -> Self {
         Self {
             places,
+            is_start: true,
             faults: Vec::new(),
             warnings: Vec::new(),
         }
@@ -101,11 +105,47 @@ impl<'p> Opened<'p> {
             let checked = certs::check_names(&altway_site::own_names(plan));
             let checked = checked.map_err(|error| usage_error(error.to_string(), hint::OWN_NAMES));
             let _ = self.keep(&format!("site.{first}"), checked);
+            // A unit may set another place, as the one that ships does.
+            if let Err(reason) = try_own_authority() {
+                let place = self.place(&format!("site.{first}"));
+                self.warnings.push(format!(
+                    "{place}a server that this user starts has no place for altway's own certificate: {reason}"
+                ));
+            }
+        }
+    }
+
+    /// Reads a certificate with its key, and notes what is to be mended. A key that the service alone has is not looked
+    /// at.
+    fn certificate(&mut self, certificate: &Certificate, path: &str) {
+        let absent = credential_of_service(&certificate.key).filter(|_| !self.is_start);
+        if let Some(name) = absent {
+            let place = self.place(path);
+            self.warnings.push(format!(
+                "{place}the key is not checked: the credential `{name}` is given to the service alone"
+            ));
+            let checked = Identity::check_chain(&certificate.chain).map_err(Into::into);
+            let _ = self.keep(path, checked);
+            return;
+        }
+        let read = self.keep(path, identity(certificate));
+        for warning in read.iter().flat_map(|it| it.warnings(SystemTime::now())) {
+            self.warnings.push(warning.to_string());
         }
     }
 
     /// Makes no folder, and asks no authority.
     fn acme(&mut self, plan: &Plan) {
+        let acme = plan.config().acme.as_ref();
+        let account = acme.and_then(|acme| acme.external_account.as_ref());
+        let absent = account.and_then(|account| credential_of_service(&account.key));
+        if let Some(name) = absent.filter(|_| !self.is_start) {
+            let place = self.place("acme.external-account");
+            self.warnings.push(format!(
+                "{place}the account is not checked: the credential `{name}` is given to the service alone"
+            ));
+            return;
+        }
         let settings = self
             .keep("acme.external-account", acme::settings(plan))
             .flatten();
@@ -168,10 +208,7 @@ impl<'p> Opened<'p> {
             let _ = self.keep::<()>(&format!("{path}.{key}"), Err(error.into()));
         }
         if let Some(certificate) = proxy.client_certificate.as_ref().filter(|_| is_usable) {
-            let read = self.keep(&format!("{path}.client-certificate"), identity(certificate));
-            for warning in read.iter().flat_map(|it| it.warnings(SystemTime::now())) {
-                self.warnings.push(warning.to_string());
-            }
+            self.certificate(certificate, &format!("{path}.client-certificate"));
         }
     }
 
@@ -179,14 +216,7 @@ impl<'p> Opened<'p> {
         for (index, site) in plan.sites().iter().enumerate() {
             let path = format!("site.{index}");
             for (index, certificate) in site.certificates.iter().enumerate() {
-                let read = self.keep(
-                    &format!("{path}.certificate.{index}"),
-                    identity(certificate),
-                );
-                let warnings = read.map(|identity| identity.warnings(SystemTime::now()));
-                for warning in warnings.unwrap_or_default() {
-                    self.warnings.push(warning.to_string());
-                }
+                self.certificate(certificate, &format!("{path}.certificate.{index}"));
             }
             if let Some(clients) = &site.client_certificates {
                 let key = format!("{path}.client-certificates");

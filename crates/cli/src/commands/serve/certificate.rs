@@ -259,6 +259,15 @@ pub(crate) fn client_auth(of: &ClientCertificates) -> Result<ClientAuth> {
     Ok(if of.required { auth } else { auth.optional() })
 }
 
+/// Returns the name of a credential that systemd gives to the service, and not to this process.
+pub(crate) fn credential_of_service(secret: &Secret) -> Option<&str> {
+    let is_service = std::env::var_os("CREDENTIALS_DIRECTORY").is_some();
+    match secret {
+        Secret::Credential(name) if !is_service => Some(name),
+        _ => None,
+    }
+}
+
 /// Reads a certificate with its key and its OCSP response.
 pub(crate) fn identity(certificate: &Certificate) -> Result<Identity> {
     let chain = &certificate.chain;

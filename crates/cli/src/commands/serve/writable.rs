@@ -5,6 +5,7 @@ use crate::config_file::{fault, refused};
 use crate::hint::usage_error;
 use altway_admin::Address;
 use altway_config::{Config, Places};
+use altway_serve::certs::Store;
 use anyhow::Result;
 use rustix::fs::{Access, access};
 use rustix::net::SocketAddrUnix;
@@ -77,6 +78,20 @@ pub(crate) fn obstacles(config: &Config, former: Option<&Config>) -> Vec<Obstacl
     let new = targets(config).into_iter();
     let new = new.filter(|target| !in_use.contains(target));
     new.filter_map(|target| target.obstacle()).collect()
+}
+
+/// Tries the folder in which this user has, or will have, the certificates of altway's own authority.
+///
+/// # Errors
+/// There is none, it can't be entered, or it can't be made.
+pub(crate) fn try_own_authority() -> io::Result<()> {
+    let none = || io::Error::new(ErrorKind::NotFound, altway_serve::Error::NoDataDirectory);
+    let folder = Store::default_dir().ok_or_else(none)?;
+    match folder.is_dir() {
+        // A certificate that is there need not be made.
+        true => Ok(access(&folder, Access::READ_OK | Access::EXEC_OK)?),
+        false => try_folder(&folder),
+    }
 }
 
 /// Checks the places that a process which takes over would write to, and the running one does not. A process that root
