@@ -73,7 +73,8 @@ fn every_option_of_serve_has_its_key() {
         --max-handshakes-per-client 5 --max-requests 200 --max-requests-per-client 20 \
         --max-concurrent-requests 30 --max-held 2MiB --max-held-per-client 1MiB --max-quic-held 4MiB \
         --max-quic-held-per-client 3MiB --max-cached 0B --retry always --handshake-timeout 4s \
-        --header-timeout 5s --idle-timeout 6s --max-body 7MB --server-id 01 --no-certificate-compression --hidden"
+        --header-timeout 5s --idle-timeout 6s --max-body 7MB --server-id 01 --no-certificate-compression --hidden \
+        --client-roots r.pem --client-revocation c.crl --admin admin.sock"
         .split_whitespace()
         .collect();
     let shown = success(dir.altway(["config", "show", "--"]).args(&options));
@@ -113,6 +114,8 @@ fn every_option_of_serve_has_its_key() {
         "access = \"{}/log\"",
         "qlog = \"{}/qlog\"",
         "keylog = \"{}/keys\"",
+        "admin = \"{}/admin.sock\"",
+        "client-certificates = { roots = \"{}/r.pem\", revocation = [\"{}/c.crl\"] }",
         "policy = \"surface:{}/s.toml\"",
         "certificate = { chain = \"{}/a.pem\", key = \"{}/a.key\", ocsp = \"{}/a.der\" }",
     ] {
@@ -122,6 +125,8 @@ fn every_option_of_serve_has_its_key() {
             "{line} is not in:\n{shown}"
         );
     }
+    let port = success(&mut dir.altway(["config", "show", "--", "--admin", "127.0.0.1:2019"]));
+    assert!(port.starts_with("admin = \"127.0.0.1:2019\"\n"), "{port}");
     let clear = success(&mut dir.altway(["config", "show", "--", "--behind-tls-proxy"]));
     assert!(
         clear.starts_with("[listen]\nhttp = [\"*:8443\"]\nbehind-tls-proxy = true\n"),

@@ -4,7 +4,8 @@ use crate::commands::serve::Flags;
 use crate::config_file;
 use crate::hint::usage_error;
 use crate::printer::Printer;
-use altway_config::{Action, Certificate, Config, Plan, PrintExtent, Secret};
+use altway_admin::Address;
+use altway_config::{Action, Certificate, ClientCertificates, Config, Plan, PrintExtent, Secret};
 use anyhow::Result;
 use clap::Parser;
 use std::ffi::OsString;
@@ -39,6 +40,9 @@ pub(crate) struct Arguments {
     disable_help_flag = true
 )]
 struct Serve {
+    /// Also an option beside --config, so not one of the flags.
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<Address>,
     #[command(flatten)]
     flags: Flags,
 }
@@ -66,8 +70,16 @@ pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<()> {
 fn of_options(options: &[OsString], printer: &Printer) -> Result<Plan> {
     let serve = Serve::try_parse_from(options).unwrap_or_else(|error| error.exit());
     let mut config = serve.flags.config(printer)?;
+    config.admin = serve.admin.map(absolute_address).transpose()?;
     make_absolute(&mut config)?;
     Plan::check(config).map_err(config_file::of_options)
+}
+
+fn absolute_address(admin: Address) -> Result<String> {
+    Ok(match admin {
+        Address::Unix(path) => std::path::absolute(path)?.display().to_string(),
+        Address::Loopback(address) => address.to_string(),
+    })
 }
 
 /// Paths of options are relative to the working folder, those of a file to its own.
@@ -90,6 +102,13 @@ fn make_absolute(config: &mut Config) -> Result<()> {
             if let Secret::File(file) = key {
                 paths.push(file);
             }
+        }
+        if let Some(ClientCertificates {
+            roots, revocation, ..
+        }) = &mut site.client_certificates
+        {
+            paths.push(roots);
+            paths.extend(revocation);
         }
         if let Some(file) = site.policy.file_mut() {
             *file = std::path::absolute(&*file)?.to_string_lossy().into_owned();
