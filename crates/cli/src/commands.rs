@@ -16,6 +16,7 @@ pub(crate) mod serve;
 pub(crate) mod status;
 
 use altway_units::duration;
+use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -43,6 +44,20 @@ pub(crate) const LONG_VERSION: &str = env!("ALTWAY_LONG_VERSION");
 fn positive<T: FromStr>(text: &str) -> Result<T, &'static str> {
     text.parse()
         .map_err(|_| "expected a whole number, 1 or more")
+}
+
+/// Reads an address, which may be in the brackets that URLs have around one of IPv6.
+fn ip_address(text: &str) -> Result<IpAddr, &'static str> {
+    let inner = text.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+    let is_address = |it: &IpAddr| inner.is_none() || it.is_ipv6();
+    let address = inner.unwrap_or(text).parse().ok().filter(is_address);
+    address.ok_or("expected an address without port and name, like 127.0.0.1 or ::1")
+}
+
+/// Reads the number of a port: the words of the standard library speak of digits.
+fn port(text: &str) -> Result<u16, &'static str> {
+    text.parse()
+        .map_err(|_| "expected the number of a port, 0 to 65535")
 }
 
 /// Reads a time above 0.

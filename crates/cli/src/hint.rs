@@ -11,8 +11,10 @@ use altway_raw::Error as RawError;
 use altway_record::PlanError;
 use altway_serve::{Error as ServeError, InvalidFilesOptions};
 use altway_site::{Error as SiteError, UploadFolderError};
+use altway_upstream::Error as UpstreamError;
 use rustix::io::Errno;
 use std::error::Error;
+use std::net::{IpAddr, SocketAddr};
 use std::{fmt, io};
 
 /// A hint on what the file of a certificate has to hold.
@@ -73,6 +75,9 @@ pub(crate) fn of_named(error: &anyhow::Error) -> Option<String> {
     if let Some(error) = upload {
         return Some(of_uploads(error).into());
     }
+    if let Some(SiteError::Upstream(error)) = error.downcast_ref() {
+        return of_upstream(error).map(Into::into);
+    }
     let hint = match error.downcast_ref::<ServeError>()? {
         ServeError::Root { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
             CLOSED_ROOT
@@ -106,8 +111,10 @@ fn of_ours(error: &(dyn Error + 'static)) -> Option<String> {
     if error.is::<InvalidFilesOptions>() {
         return Some("`altway serve --help` says what is expected, under Files".into());
     }
-    if let Some(SiteError::Upload(error)) = error.downcast_ref::<SiteError>() {
-        return Some(of_uploads(error).into());
+    match error.downcast_ref::<SiteError>() {
+        Some(SiteError::Upload(error)) => return Some(of_uploads(error).into()),
+        Some(SiteError::Upstream(error)) => return of_upstream(error).map(Into::into),
+        _ => {}
     }
     if error.is::<LookUpError>() {
         return Some("name a resolver that answers with --resolver, as in 127.0.0.53:53".into());
@@ -146,6 +153,21 @@ fn of_uploads(error: &UploadFolderError) -> &'static str {
             "give a folder that the server may write to, on a file system that has O_TMPFILE: ext4, XFS, Btrfs, tmpfs, not NFS"
         }
         _ => "make the folder, and let the server's user write to it",
+    }
+}
+
+/// What the servers behind a proxy are reached by.
+fn of_upstream(error: &UpstreamError) -> Option<&'static str> {
+    match error {
+        UpstreamError::Roots { .. } | UpstreamError::NoRoots { .. } => Some(
+            "name a PEM file that this user may read: the certificates of the authorities that sign those of the servers",
+        ),
+        UpstreamError::ClientChain { .. }
+        | UpstreamError::ClientKey { .. }
+        | UpstreamError::ClientCertificate { .. } => Some(
+            "a client certificate's files are PEM: this server's own certificate first, and the key that it was made for",
+        ),
+        _ => None,
     }
 }
 
@@ -298,7 +320,7 @@ fn of_serve(error: &ServeError) -> Option<String> {
         }
         ServeError::Listen {
             address, source, ..
-        } => return of_listen(address.port(), source).map(Into::into),
+        } => return of_listen(*address, source).map(Into::into),
         ServeError::Fallback { .. } => "name a file of the folder, as `--fallback index.html`",
         ServeError::FilesOptions(_) => "`altway serve --help` says what is expected, under Files",
         ServeError::PortInUse { .. } | ServeError::NoFreePort => {
@@ -388,9 +410,16 @@ fn of_server_certificate(error: &ServeError) -> Option<&'static str> {
 }
 
 /// A socket that can't be bound, at a port that is not in use.
-fn of_listen(port: u16, source: &io::Error) -> Option<&'static str> {
+fn of_listen(address: SocketAddr, source: &io::Error) -> Option<&'static str> {
+    let is_link_local = match address.ip() {
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+        IpAddr::V4(_) => false,
+    };
     match source.kind() {
-        io::ErrorKind::PermissionDenied if port < 1024 => Some(
+        io::ErrorKind::InvalidInput if is_link_local => Some(
+            "an address of fe80::/10 is that of an interface, which can't be named here: listen at all addresses",
+        ),
+        io::ErrorKind::PermissionDenied if address.port() < 1024 => Some(
             "ports below 1024 are root's: start it as root with --user (`user` in a configuration), or give it \
              CAP_NET_BIND_SERVICE, as the unit in packaging/ does; or choose another port",
         ),

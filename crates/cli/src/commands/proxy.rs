@@ -3,9 +3,9 @@
 mod acme;
 mod summary;
 
-use super::positive;
 use super::serve::limits::{self, Spelling};
 use super::serve::{Run, run_plan, translated};
+use super::{ip_address, port, positive};
 use crate::hint::usage_error;
 use crate::printer::Printer;
 use crate::{Answer, config_file};
@@ -61,10 +61,10 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "ADDRESS:PORT")]
     listen: Option<ListenAddress>,
     /// Port number for TCP and UDP at all addresses, or at that of --bind; 0: any that is free.
-    #[arg(short, long, conflicts_with = "listen")]
+    #[arg(short, long, conflicts_with = "listen", value_parser = port)]
     port: Option<u16>,
     /// Address to listen on [default: all, IPv6 and IPv4].
-    #[arg(long, value_name = "IP", conflicts_with = "listen")]
+    #[arg(long, value_name = "IP", conflicts_with = "listen", value_parser = ip_address)]
     bind: Option<IpAddr>,
     #[command(flatten)]
     acme: acme::Options,

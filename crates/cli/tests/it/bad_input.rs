@@ -297,6 +297,40 @@ fn an_address_of_another_machine() {
 }
 
 #[test]
+fn addresses_and_ports_that_are_none() {
+    let dir = Dir::new();
+    for command in [&["serve"][..], &["proxy", "localhost:1"]] {
+        for (option, expected) in [
+            (["--bind", "localhost"], "like 127.0.0.1 or ::1"),
+            (["--bind", "127.0.0.1:80"], "like 127.0.0.1 or ::1"),
+            (["--bind", "[127.0.0.1]"], "like 127.0.0.1 or ::1"),
+            (["--port", "http"], "the number of a port, 0 to 65535"),
+            (["--port", "65536"], "the number of a port, 0 to 65535"),
+        ] {
+            let said = refusal(dir.altway(["--quiet"]).args(command).args(option));
+            assert!(said.contains(expected), "{said}");
+        }
+    }
+    let shown = dir.altway(["config", "show", "--", "--bind", "[::1]"]);
+    assert!(success(&mut { shown }).contains("https = [\"[::1]:8443\"]"));
+    assert_error(
+        &mut dir.altway(["serve", "--h2c", "--port", "0", "--bind", "fe80::1"]),
+        "cannot listen on TCP [fe80::1]:0",
+        "an address of fe80::/10 is that of an interface",
+    );
+}
+
+#[test]
+fn authorities_of_origins_that_are_none() {
+    let dir = Dir::new();
+    for roots in ["none.pem", "empty.pem"] {
+        dir.file("empty.pem", "");
+        let mut proxy = dir.altway(["proxy", "https://localhost:1", "--port", "0", "--roots"]);
+        assert_error(proxy.arg(roots), roots, "name a PEM file");
+    }
+}
+
+#[test]
 fn counts_that_are_none() {
     let dir = Dir::new();
     for option in [

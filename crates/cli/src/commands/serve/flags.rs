@@ -3,7 +3,7 @@
 use super::files::ServedFiles;
 use super::limits::{self, Spelling};
 use super::{certificate, translated};
-use crate::commands::positive;
+use crate::commands::{ip_address, port, positive};
 use crate::diagnostics::{Diagnostics, Variable};
 use crate::hint::usage_error;
 use crate::printer::Printer;
@@ -29,10 +29,11 @@ pub(crate) struct Flags {
     #[arg(long, help_heading = "Files")]
     hidden: bool,
     /// Port number for TCP and UDP; 0: any that is free.
-    #[arg(short, long, env = "ALTWAY_PORT", hide_env_values = true, default_value_t = DEFAULT_PORT)]
+    #[arg(short, long, env = "ALTWAY_PORT", hide_env_values = true, default_value_t = DEFAULT_PORT,
+          value_parser = port)]
     port: u16,
     /// Address to listen on [default: all, IPv6 and IPv4].
-    #[arg(long, value_name = "IP")]
+    #[arg(long, value_name = "IP", value_parser = ip_address)]
     bind: Option<IpAddr>,
     #[command(flatten)]
     certificate: certificate::Files,
