@@ -74,11 +74,34 @@ const OF_FORMS: [(&str, &str); 4] = [
     ),
 ];
 
-/// The hint on a value of the wrong kind.
-pub(super) fn of_form(key: &str) -> Option<String> {
+/// Tables and lists of a route, as they are written. Other tables have keys of these names which are neither.
+const EXAMPLES: [(&str, &str); 11] = [
+    (
+        "redirect",
+        "{ to = \"https://www.example.org{path}{query}\" }",
+    ),
+    ("respond", "{ body = \"well\" }"),
+    ("upload", "{ folder = \"/srv/incoming\" }"),
+    ("headers", "{ X-Frame-Options = \"DENY\" }"),
+    ("cache", "{ \"/assets/*\" = \"public, max-age=31536000\" }"),
+    ("error-pages", "{ 404 = \"/404.html\" }"),
+    ("index", "[\"index.html\"]"),
+    ("precompressed", "[\"br\", \"gzip\"]"),
+    ("compress", "[\"br\", \"gzip\"]"),
+    ("health", "{ path = \"/healthz\" }"),
+    ("timeouts", "{ head = \"1min\" }"),
+];
+
+/// The hint on a value that is not of the kind that is wanted.
+pub(super) fn of_form(key: &str, wanted: &str) -> Option<String> {
     let mut forms = OF_FORMS.iter();
-    let (_, hint) = forms.find(|(name, _)| *name == key)?;
-    Some((*hint).into())
+    if let Some((_, hint)) = forms.find(|(name, _)| *name == key) {
+        return Some((*hint).into());
+    }
+    let is_of_several = wanted.starts_with("a table") || wanted.starts_with("a list");
+    let mut examples = EXAMPLES.iter().filter(|_| is_of_several);
+    let (_, example) = examples.find(|(name, _)| *name == key)?;
+    Some(format!("like `{key} = {example}`"))
 }
 
 /// The hint on a key that a table of `section` does not have, and the key that is meant if there is one of a similar name.

@@ -197,7 +197,7 @@ impl Walk {
         self.fault(
             value.span(),
             format!("`{key}` is {found}: expected {wanted}"),
-            hints::of_form(key),
+            hints::of_form(key, wanted),
         );
     }
 
