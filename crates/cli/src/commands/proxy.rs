@@ -40,7 +40,7 @@ Examples:
   altway proxy unix:/run/app.sock --state-dir /var/lib/altway --access-log -
 
 Origins: http://HOST:PORT (the scheme may be left out), https://HOST, h2c://HOST:PORT (HTTP/2 in clear
-text, for gRPC), h2://HOST (HTTP/2 over TLS), h3://HOST (HTTP/3), unix:/PATH.
+text, for gRPC), h2://HOST (HTTP/2 over TLS), h3://HOST (HTTP/3), unix:/PATH, unix+h2c:/PATH (HTTP/2).
 
 The origins are told the client in Forwarded, X-Forwarded-For, X-Forwarded-Proto and X-Forwarded-Host,
 whatever the client sends in these fields. Host is the client's unless --host sets it. An origin's

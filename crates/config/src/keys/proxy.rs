@@ -8,7 +8,7 @@ pub(super) const PROXY: Key = key(
     "proxy",
     Form::OneOrMore(&Form::Text("http://10.0.1.1:8080")),
     "",
-    "Servers that the requests are carried to: `http://HOST:PORT`, `https://HOST`, `h2c://HOST:PORT` (HTTP/2 in clear text), `h2://HOST` (HTTP/2 over TLS), `h3://HOST` (HTTP/3, which nothing takes the place of where UDP does not pass), `unix:/PATH`. They are told the client in Forwarded and X-Forwarded-For, and never read Alt-Svc to it.",
+    "Servers that the requests are carried to: `http://HOST:PORT`, `https://HOST`, `h2c://HOST:PORT` (HTTP/2 in clear text), `h2://HOST` (HTTP/2 over TLS), `h3://HOST` (HTTP/3, which nothing takes the place of where UDP does not pass), `unix:/PATH`, `unix+h2c:/PATH` (HTTP/2). They are told the client in Forwarded and X-Forwarded-For, and never read Alt-Svc to it.",
 );
 
 /// `balance` of a route.

@@ -81,8 +81,8 @@ pub(crate) struct Limits {
     /// Time that a handshake may take [default: 10s].
     #[arg(long, value_name = "TIME", value_parser = duration::parse, hide_short_help = true)]
     handshake_timeout: Option<Duration>,
-    /// Time that the head of a request over HTTP/1.1 may take, and that a connection may idle before it [default:
-    /// 30s].
+    /// Time that the head of a request may take, which is answered 408 then, and that a connection over HTTP/1.1 may idle
+    /// before it [default: 30s].
     #[arg(long, value_name = "TIME", value_parser = duration::parse, hide_short_help = true)]
     header_timeout: Option<Duration>,
     /// Time that a connection may idle [default: 1min].
