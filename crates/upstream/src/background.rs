@@ -145,7 +145,7 @@ async fn status(
     host: Option<HeaderValue>,
     preface: Option<Vec<u8>>,
 ) -> Result<StatusCode, crate::BoxError> {
-    let content = Content::new(Empty::<Bytes>::new(), &Method::GET, 0, None);
+    let content = Content::new(Empty::<Bytes>::new(), 0, None);
     let host = host.unwrap_or_else(|| connector.server.authority());
     // The next check is to find the server at another of its addresses.
     let put_last = |address: Option<IpAddr>| {

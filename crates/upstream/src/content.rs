@@ -4,10 +4,8 @@
 //! A [`Content`] belongs to the request, an [`Outgoing`] to one attempt. A later attempt is given again what was kept,
 //! and then what is still to come.
 
-use crate::retry::{self, is_idempotent};
-use crate::{BoxError, heads};
+use crate::{BoxError, heads, retry};
 use bytes::Bytes;
-use http::Method;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -21,7 +19,7 @@ use std::task::{Context, Poll, Waker};
 type Source = UnsyncBoxBody<Bytes, BoxError>;
 
 /// The content of a request over all its attempts.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Content(Option<Arc<Mutex<State>>>);
 
 struct State {
@@ -41,6 +39,10 @@ struct State {
     frames: u64,
     /// Attempts made; only the last one may read.
     attempt: u64,
+    /// The place of that one in what was kept.
+    next: usize,
+    /// No other attempt follows.
+    is_last: bool,
 }
 
 impl fmt::Debug for State {
@@ -70,9 +72,9 @@ pub(crate) struct Progress {
 }
 
 impl Content {
-    /// `keep` bytes of it are kept for another attempt, where the method allows one once it was sent; `most` bytes may come
-    /// at all. One of which the client says that it is longer has its fault at once.
-    pub(crate) fn new<B>(body: B, method: &Method, keep: usize, most: Option<u64>) -> Self
+    /// `keep` bytes of it are kept for another attempt; `most` bytes may come at all. One of which the client says that it is
+    /// longer has its fault at once.
+    pub(crate) fn new<B>(body: B, keep: usize, most: Option<u64>) -> Self
     where
         B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
@@ -84,7 +86,7 @@ impl Content {
         let state = State {
             source: body.map_err(Into::into).boxed_unsync(),
             kept: Some(RetainedContent::default()),
-            keep: if is_idempotent(method) { keep } else { 0 },
+            keep,
             is_touched: false,
             is_finished: false,
             allowed: most,
@@ -92,6 +94,8 @@ impl Content {
             is_waiting: false,
             frames: 0,
             attempt: 0,
+            next: 0,
+            is_last: false,
         };
         Self(Some(Arc::new(Mutex::new(state))))
     }
@@ -103,12 +107,12 @@ impl Content {
         };
         let mut locked = lock(state);
         locked.attempt += 1;
+        locked.next = 0;
         let attempt = locked.attempt;
         drop(locked);
         Outgoing(Some(Attempt {
             state: Arc::clone(state),
             attempt,
-            next: 0,
             continue_signal,
         }))
     }
@@ -152,6 +156,17 @@ impl Content {
     }
 }
 
+/// The request has its response: what is still sent of its content, which may take for ever, is not kept as well.
+impl Drop for Content {
+    fn drop(&mut self) {
+        if let Some(state) = &self.0 {
+            let mut state = lock(state);
+            state.is_last = true;
+            state.forget_sent();
+        }
+    }
+}
+
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -164,8 +179,6 @@ pub(crate) struct Outgoing(Option<Attempt>);
 struct Attempt {
     state: Arc<Mutex<State>>,
     attempt: u64,
-    /// The place in what was kept.
-    next: usize,
     continue_signal: Option<ContinueSignal>,
 }
 
@@ -174,10 +187,10 @@ impl Body for Outgoing {
     type Error = BoxError;
 
     fn poll_frame(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let Some(attempt) = &mut self.0 else {
+        let Some(attempt) = &self.0 else {
             return Poll::Ready(None);
         };
         if attempt
@@ -191,15 +204,15 @@ impl Body for Outgoing {
         if state.attempt != attempt.attempt {
             return Poll::Ready(Some(Err("another attempt goes on with the content".into())));
         }
-        if let Some(kept) = &state.kept
-            && let Some(data) = kept.pieces.get(attempt.next)
-        {
-            attempt.next += 1;
-            return Poll::Ready(Some(Ok(Frame::data(data.clone()))));
-        }
-        let frame = state.read(cx);
+        let kept = state.kept.as_ref();
+        let again = kept.and_then(|kept| kept.pieces.get(state.next).cloned());
+        let frame = match again {
+            Some(data) => Poll::Ready(Some(Ok(Frame::data(data)))),
+            None => state.read(cx),
+        };
         if let Poll::Ready(Some(Ok(_))) = &frame {
-            attempt.next += 1;
+            state.next += 1;
+            state.forget_sent();
         }
         frame
     }
@@ -208,7 +221,7 @@ impl Body for Outgoing {
         let Some(attempt) = &self.0 else { return true };
         let state = lock(&attempt.state);
         let kept = state.kept.as_ref().map_or(0, |it| it.pieces.len());
-        attempt.next >= kept && (state.is_finished || state.is_at_end())
+        state.next >= kept && (state.is_finished || state.is_at_end())
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -218,11 +231,7 @@ impl Body for Outgoing {
         let state = lock(&attempt.state);
         let hint = state.source.size_hint();
         let kept = state.kept.as_ref().map_or(&[][..], |it| &it.pieces);
-        let again = kept
-            .iter()
-            .skip(attempt.next)
-            .map(Bytes::len)
-            .sum::<usize>() as u64;
+        let again = kept.iter().skip(state.next).map(Bytes::len).sum::<usize>() as u64;
         match hint.exact() {
             Some(rest) => SizeHint::with_exact(rest + again),
             None => SizeHint::new(),
@@ -276,6 +285,14 @@ impl State {
     /// Tells whether nothing is to come; where the length is known, the sender may not ask again.
     fn is_at_end(&self) -> bool {
         self.source.is_end_stream() || self.source.size_hint().upper() == Some(0)
+    }
+
+    /// Lets go of what is kept for an attempt that will not be, once this one has been given it.
+    fn forget_sent(&mut self) {
+        let is_sent = |kept: &RetainedContent| self.next >= kept.pieces.len();
+        if self.is_last && self.kept.as_ref().is_some_and(is_sent) {
+            self.kept = None;
+        }
     }
 
     fn keep(&mut self, frame: &Frame<Bytes>) {
@@ -392,6 +409,32 @@ impl ContinueSignal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http_body_util::StreamBody;
+
+    #[test]
+    fn what_is_kept_goes_with_the_request_once_its_attempt_was_given_it() {
+        let frames = ["one", "two"].map(|data| Ok::<_, BoxError>(Frame::data(data.into())));
+        let body = StreamBody::new(futures_util::stream::iter(frames));
+        let content = Content::new(body, 100, None);
+        let next = |attempt: &mut Outgoing| {
+            let mut context = Context::from_waker(Waker::noop());
+            match Pin::new(attempt).poll_frame(&mut context) {
+                Poll::Ready(Some(Ok(frame))) => frame.into_data().ok(),
+                _ => None,
+            }
+        };
+        assert_eq!(next(&mut content.attempt(None)).unwrap(), "one");
+        let mut again = content.attempt(None);
+        let state = Arc::clone(content.0.as_ref().unwrap());
+        let kept = || lock(&state).kept.as_ref().map(|kept| kept.pieces.len());
+        drop(content);
+        assert_eq!(kept(), Some(1), "it is yet to be sent again");
+        assert_eq!(next(&mut again).unwrap(), "one");
+        assert_eq!(kept(), None);
+        assert_eq!(next(&mut again).unwrap(), "two");
+        assert_eq!(kept(), None);
+        assert_eq!(next(&mut again), None);
+    }
 
     #[test]
     fn what_is_kept_is_bounded_for_all_contents_together_and_given_back() {

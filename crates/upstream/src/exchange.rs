@@ -149,7 +149,7 @@ impl Group {
     {
         let (parts, body) = request.into_parts();
         let options = &self.0.options;
-        let content = Content::new(body, &parts.method, options.keep_body, options.max_body);
+        let content = Content::new(body, options.kept_of(&parts.method), options.max_body);
         Sending::new(Exchange {
             group: Arc::clone(&self.0),
             parts,

@@ -9,8 +9,8 @@ use crate::pool::{self, Pool};
 use crate::resolve::Names;
 use crate::rewrite::FieldChanges;
 use crate::tls::Tls;
-use crate::{ClientCertificate, Error, Protocol, Roots, Server};
-use http::HeaderValue;
+use crate::{ClientCertificate, Error, Protocol, Roots, Server, retry};
+use http::{HeaderValue, Method};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -27,7 +27,8 @@ pub struct Options {
     pub check: Option<Check>,
     /// Servers that a request is sent to at most, one after the other. Default: 2.
     pub attempts: u32,
-    /// Bytes of a request's content that are kept for another attempt. Default: 64 KiB.
+    /// Bytes of a request's content that are kept for another attempt, where there may be one once some of it was sent: of an
+    /// idempotent method, or of any with a server of HTTP/2 or HTTP/3 among them. Default: 64 KiB.
     pub keep_body: usize,
     /// Bytes of a request's content at most; longer ones are answered 413. Default `None`: no limit.
     pub max_body: Option<u64>,
@@ -79,6 +80,16 @@ impl Options {
             roots: Roots::default(),
             client_certificate: None,
             send_proxy_protocol: false,
+        }
+    }
+
+    /// Bytes of a request's content that are kept. A server of HTTP/1.1 never says that it has not begun a request, so that one
+    /// whose method is not idempotent is not sent to it again.
+    pub(crate) fn kept_of(&self, method: &Method) -> usize {
+        let says_so = |server: &Server| server.protocol != Protocol::Http1;
+        match retry::is_idempotent(method) || self.servers.iter().any(says_so) {
+            true => self.keep_body,
+            false => 0,
         }
     }
 }

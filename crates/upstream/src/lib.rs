@@ -7,7 +7,8 @@
 //! changes. Time, random numbers and what happened are their arguments.
 //!
 //! Content is streamed in both directions, no faster than the other end reads it, and never written to a disk. For a
-//! request with an idempotent method the first [`Options::keep_body`] bytes are kept for another attempt. Over
+//! request with an idempotent method, and for any where a server speaks HTTP/2 or HTTP/3, content of up to
+//! [`Options::keep_body`] bytes is kept for another attempt. Over
 //! HTTP/1.1 the future that waits for a response drives the connection; connections of HTTP/2 and HTTP/3 have a task in
 //! the Tokio runtime in which the request was sent.
 //!

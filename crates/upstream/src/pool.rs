@@ -365,7 +365,7 @@ mod tests {
         let (connection, _) = pool.multiplexed(&connector).await.unwrap();
         let request = http::Request::get("http://moves.test/").body(()).unwrap();
         let none = http_body_util::Empty::<bytes::Bytes>::new();
-        let content = crate::content::Content::new(none, &http::Method::GET, 0, None);
+        let content = crate::content::Content::new(none, 0, None);
         let sent = connection.send(request, content.attempt(None), None);
         let running = async { sent.await.map_err(|(error, _)| error) };
         pool.leave(&connector.names).await;

@@ -220,7 +220,7 @@ pub const RETRY: Section = Section {
             "keep-body",
             Form::Size,
             "\"64KiB\"",
-            "Content of a PUT or another idempotent request that is kept for a second attempt; 16 MiB at most.",
+            "Content of a PUT or another idempotent request, and of any other where a server speaks HTTP/2 or HTTP/3, that is kept for a second attempt; 16 MiB at most.",
         ),
     ],
 };

@@ -45,7 +45,11 @@ async fn serve(stream: tokio::net::TcpStream, ends: Arc<Semaphore>) {
 }
 
 /// The statuses of so many POST requests for `/wait` that come at once from as many clients.
-async fn burst<const REQUESTS: usize>(server: SocketAddr, attempts: u32) -> [u16; REQUESTS] {
+async fn burst<const REQUESTS: usize>(
+    server: SocketAddr,
+    attempts: u32,
+    content: &'static str,
+) -> [u16; REQUESTS] {
     let mut options = altway_upstream::Options::new(vec![tcp(server, Protocol::Http2)]);
     options.attempts = attempts;
     let running = proxy(options);
@@ -55,7 +59,7 @@ async fn burst<const REQUESTS: usize>(server: SocketAddr, attempts: u32) -> [u16
     }
     let asked = clients
         .iter_mut()
-        .map(|client| client.ask(Request::post("/wait"), ""));
+        .map(|client| client.ask(Request::post("/wait"), content));
     let answers = tokio::time::timeout(TIME_LIMIT, join_all(asked)).await;
     let answers = answers.expect("none waits for ever");
     std::array::from_fn(|place| answers[place].status().as_u16())
@@ -64,18 +68,20 @@ async fn burst<const REQUESTS: usize>(server: SocketAddr, attempts: u32) -> [u16
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_that_come_at_once_are_all_answered_by_a_server_that_refuses_most_of_them() {
     const BURST: usize = 30;
-    for attempts in [1, 2] {
+    for (attempts, content) in [(1, ""), (2, ""), (1, "content"), (2, "content")] {
         let server = server(Arc::new(Semaphore::new(BURST))).await;
-        assert_eq!(burst(server, attempts).await, [200; BURST], "{attempts}");
+        let statuses = burst(server, attempts, content).await;
+        assert_eq!(statuses, [200; BURST], "{attempts} {content}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_that_come_at_once_are_all_answered_by_a_server_that_ends_each_connection_after_one()
  {
-    for attempts in [1, 2] {
+    for (attempts, content) in [(1, ""), (2, ""), (1, "content"), (2, "content")] {
         let server = origin(|connection| answer_one(connection, LAST_IS_FIRST));
-        assert_eq!(burst(server, attempts).await, [200; 6], "{attempts}");
+        let statuses = burst(server, attempts, content).await;
+        assert_eq!(statuses, [200; 6], "{attempts} {content}");
     }
 }
 

@@ -39,7 +39,7 @@ mod tests {
     use crate::counters::Counters;
     use crate::http2::{FIRST_STREAMS, Http2};
     use bytes::Bytes;
-    use http::{HeaderName, HeaderValue, Method, Request, Response};
+    use http::{HeaderName, HeaderValue, Request, Response};
     use http_body_util::Empty;
     use std::future::poll_fn;
     use std::sync::Arc;
@@ -66,7 +66,7 @@ mod tests {
             .await
             .unwrap();
         let request = Request::get("http://a.test/").body(()).unwrap();
-        let content = Content::new(Empty::<Bytes>::new(), &Method::GET, 0, None);
+        let content = Content::new(Empty::<Bytes>::new(), 0, None);
         let response = connection.send(request, content.attempt(None), None).await;
         let mut body = response.map_err(|(fault, _)| fault)?.into_body();
         let mut trailers = None;

@@ -3,7 +3,6 @@
 use super::*;
 use crate::content::Content;
 use crate::counters::Counters;
-use http::Method;
 use http_body_util::Empty;
 use std::io;
 use std::pin::pin;
@@ -33,7 +32,7 @@ async fn vanishing(before: usize) -> (Http2, JoinHandle<impl Sized>) {
 
 async fn get(connection: &Http2) -> Result<Response<Http2Body>, Failed> {
     let request = Request::get("http://a.test/").body(()).unwrap();
-    let content = Content::new(Empty::<Bytes>::new(), &Method::GET, 0, None);
+    let content = Content::new(Empty::<Bytes>::new(), 0, None);
     let sent = connection.send(request, content.attempt(None), None);
     timeout(10 * KEEP_ALIVE, sent).await.unwrap()
 }

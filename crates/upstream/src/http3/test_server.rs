@@ -9,12 +9,18 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// Serves as [`start_trusted`] says. Returns a client's TLS that believes it.
+pub(crate) fn start(socket: UdpSocket, answer: impl FnMut(&mut Endpoint) + Send + 'static) -> Tls {
+    let roots = start_trusted(socket, answer);
+    Tls::new(&Roots::File(roots.path().to_owned()), None).unwrap()
+}
+
 /// Serves at `socket` on a thread of its own, and has `answer` see to the endpoint time and again. The certificate is that of
-/// `localhost`. Returns a client's TLS that believes it.
-pub(crate) fn start(
+/// `localhost`. Returns a file of authorities that are to be trusted for it.
+pub(crate) fn start_trusted(
     socket: UdpSocket,
     mut answer: impl FnMut(&mut Endpoint) + Send + 'static,
-) -> Tls {
+) -> tempfile::NamedTempFile {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let roots = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(roots.path(), made.cert.pem()).unwrap();
@@ -53,5 +59,5 @@ pub(crate) fn start(
             }
         }
     });
-    Tls::new(&Roots::File(roots.path().to_owned()), None).unwrap()
+    roots
 }

@@ -2,12 +2,13 @@
 //! not read.
 
 use super::*;
-use crate::Protocol;
 use crate::content::Content;
+use crate::heads::Received;
 use crate::tls::Tls;
+use crate::{Address, Group, Options, Protocol, Roots, Server};
 use altway_http3::quic::{self, Direction, Event, QuicConnection as _, QuicEndpoint as _, Read};
-use http::{Method, StatusCode};
-use http_body_util::Empty;
+use http::{Method, StatusCode, Version};
+use http_body_util::{Empty, Full};
 use std::net::UdpSocket;
 use tokio::time::timeout;
 
@@ -67,7 +68,7 @@ async fn connect((address, tls): (SocketAddr, Tls)) -> Http3 {
 
 async fn get(connection: &Http3, interim: Option<Interim>) -> Result<Response<Http3Body>, Failed> {
     let request = Request::get("https://localhost/").body(()).unwrap();
-    let content = Content::new(Empty::<Bytes>::new(), &Method::GET, 0, None);
+    let content = Content::new(Empty::<Bytes>::new(), 0, None);
     let sent = connection.send(request, true, content.attempt(None), interim);
     timeout(TIME_LIMIT, sent).await.expect("it is given up")
 }
@@ -128,4 +129,103 @@ async fn content_of_nothing_without_end_ends_the_connection() {
     let next = timeout(TIME_LIMIT, next).await.expect("it is given up");
     assert!(next.unwrap().is_err());
     assert!(connection.is_closed());
+}
+
+/// What a server says to the first request of all in place of an answer.
+#[derive(Debug, Clone, Copy)]
+enum Refusal {
+    /// GOAWAY, with the ID of the first stream.
+    GoAway,
+    /// The same, and the end of the connection at once.
+    GoAwayAndClose,
+    /// H3_REQUEST_REJECTED on the stream.
+    Reset,
+}
+
+/// The control stream of a server that takes no request: its type, empty SETTINGS, and GOAWAY.
+const GOAWAY: &[u8] = &[0, 4, 0, 7, 1, 0];
+
+/// A server that has not begun the first request of all, and answers others with 200. Returns the authority to trust.
+fn refusing(refusal: Refusal) -> (SocketAddr, tempfile::NamedTempFile) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    let (mut is_first, mut ending) = (true, None);
+    let answer = move |endpoint: &mut quic::Endpoint| {
+        if let Some(handle) = ending.take()
+            && let Some(connection) = endpoint.connection(handle)
+        {
+            connection.close(0x100, b"");
+        }
+        while let Some((handle, event)) = endpoint.poll_event() {
+            let Some(connection) = endpoint.connection(handle) else {
+                continue;
+            };
+            match event {
+                Event::Readable { stream } => while let Read::Data(_) = connection.read(stream) {},
+                Event::Opened { stream } => {
+                    while let Read::Data(_) = connection.read(stream) {}
+                    if stream.direction() == Direction::Unidirectional {
+                        continue;
+                    }
+                    if !std::mem::take(&mut is_first) {
+                        let _ = connection.write(stream, &mut [Bytes::from_static(OK)]);
+                        let _ = connection.finish(stream);
+                        continue;
+                    }
+                    if let Refusal::Reset = refusal {
+                        connection.reset(stream, 0x10b);
+                        connection.stop(stream, 0x10b);
+                        continue;
+                    }
+                    let control = connection.open(Direction::Unidirectional).unwrap();
+                    let said = connection.write(control, &mut [Bytes::from_static(GOAWAY)]);
+                    assert!(said.unwrap());
+                    if let Refusal::GoAwayAndClose = refusal {
+                        // Once that has been sent.
+                        ending = Some(handle);
+                    }
+                }
+                _ => {}
+            }
+        }
+    };
+    (address, test_server::start_trusted(socket, answer))
+}
+
+#[tokio::test]
+async fn a_request_that_a_server_has_not_begun_is_sent_again_whatever_its_method_and_content() {
+    for refusal in [Refusal::GoAway, Refusal::GoAwayAndClose, Refusal::Reset] {
+        for (method, content) in [
+            (Method::GET, ""),
+            (Method::POST, ""),
+            (Method::POST, "content"),
+            (Method::PUT, "content"),
+        ] {
+            let (address, roots) = refusing(refusal);
+            let mut options = Options::new(vec![Server {
+                address: Address::Tcp(address.ip().to_string(), address.port()),
+                protocol: Protocol::Http3,
+                tls: Some("localhost".try_into().unwrap()),
+            }]);
+            options.roots = Roots::File(roots.path().to_owned());
+            let group = Group::new(options).unwrap();
+            let request = Request::builder().method(&method).uri("/");
+            let request = request.body(Full::from(content)).unwrap();
+            let received = Received {
+                peer: address.ip(),
+                port: 1,
+                local: None,
+                is_trusted: false,
+                scheme: "https",
+                version: Version::HTTP_3,
+                is_early: false,
+                began: Instant::now(),
+                client_cert: None,
+            };
+            let sent = timeout(TIME_LIMIT, group.send(request, received, None, false));
+            let answer = sent.await.expect("it is not waited for in vain");
+            let status = answer.map(|(response, _)| response.status());
+            assert_eq!(status, Ok(StatusCode::OK), "{refusal:?} {method} {content}");
+        }
+    }
 }
