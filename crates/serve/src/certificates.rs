@@ -2,6 +2,7 @@
 
 use crate::client_auth::{self, AskedNames};
 use crate::host_table::HostTable;
+use crate::request::panic_guard::catch_panic;
 use crate::{ClientAuth, Identity};
 use rustls::server::ClientHello;
 use rustls::sign::CertifiedKey;
@@ -33,7 +34,7 @@ pub struct Certificates {
 }
 
 /// A source of certificates that are obtained when a client first asks for their names. It is called on the server's
-/// threads, within handshakes, and must not block.
+/// threads, within handshakes, and must not block. Where it panics the handshake goes on, or ends as for a name that is wanted.
 pub trait OnDemand: fmt::Debug + Send + Sync {
     /// A handshake asks for a name, in lower case, that no certificate is for. `true`: it may have one on demand, and the
     /// handshake is ended; `false`: it is shown the default, if there is one.
@@ -169,7 +170,8 @@ impl Certificates {
         client_auth::note(asked.is_some());
         let identity = self.select(hello.server_name(), hello.signature_schemes())?;
         if let (Some(on_demand), Some(name)) = (&self.on_demand, hello.server_name()) {
-            on_demand.used(&name.to_ascii_lowercase());
+            // A panic would take all of the worker's connections over QUIC along.
+            let _ = catch_panic(|| on_demand.used(&name.to_ascii_lowercase()));
         }
         Some(identity.certified(now))
     }
@@ -182,7 +184,7 @@ impl Certificates {
             None => (!self.unnamed.is_empty()).then_some(&*self.unnamed),
         };
         if let (None, Some(name), Some(on_demand)) = (named, name, &self.on_demand)
-            && on_demand.wanted(&name.to_ascii_lowercase())
+            && catch_panic(|| on_demand.wanted(&name.to_ascii_lowercase())).unwrap_or(true)
         {
             return None;
         }

@@ -4,6 +4,7 @@ use crate::client_auth::AskedNames;
 use crate::files::{BadPath, Files, TargetPath};
 use crate::locks::lock;
 use crate::request::handler::Handler;
+use crate::request::panic_guard::catch_panic;
 use crate::selection::HostNames;
 use crate::site::{Dispatch, Kind, Site};
 use crate::{Certificates, Error};
@@ -71,15 +72,20 @@ impl Content {
     }
 
     /// The number of an authority's host, by which a target is found; `None`: it is none of the server's.
-    pub(crate) fn host(&self, authority: &[u8]) -> Option<usize> {
-        let dispatch = self.dispatch.as_ref();
-        dispatch.map_or(Some(0), |dispatch| dispatch.host(authority))
+    ///
+    /// # Errors
+    /// The status that refuses the request: the choice panics.
+    pub(crate) fn host(&self, authority: &[u8]) -> Result<Option<usize>, StatusCode> {
+        match &self.dispatch {
+            Some(dispatch) => chosen(|| dispatch.host(authority)),
+            None => Ok(Some(0)),
+        }
     }
 
     /// The index of the target that answers a request for that host and path.
     ///
     /// # Errors
-    /// The status that refuses it: the path could mean two things, or nobody answers it.
+    /// The status that refuses it: the path could mean two things, nobody answers it, or the choice panics.
     pub(crate) fn target(
         &self,
         host: Option<usize>,
@@ -88,13 +94,14 @@ impl Content {
         let Some(dispatch) = &self.dispatch else {
             return Ok(0);
         };
+        let dispatched = |path: &[u8]| chosen(|| dispatch.dispatch(host, path));
         let index = match path.routing() {
-            Ok(path) => dispatch.dispatch(host, &path),
+            Ok(path) => dispatched(&path)?,
             Err(BadPath) => {
                 let readings = path.slash_readings();
                 let [in_name, delimiter] = readings.map_err(|BadPath| StatusCode::BAD_REQUEST)?;
-                let index = dispatch.dispatch(host, &in_name);
-                if index != dispatch.dispatch(host, &delimiter) {
+                let index = dispatched(&in_name)?;
+                if index != dispatched(&delimiter)? {
                     return Err(StatusCode::BAD_REQUEST);
                 }
                 index
@@ -110,8 +117,16 @@ impl Content {
             return true;
         };
         let path = TargetPath::of(target).routing();
-        path.is_ok_and(|path| dispatch.has_route(host, &path))
+        path.is_ok_and(|path| chosen(|| dispatch.has_route(host, &path)) == Ok(true))
     }
+}
+
+/// What the embedder chooses, which is asked in the midst of a connection, and over HTTP/3 of all of them.
+///
+/// # Errors
+/// The choice panics: the status of its request.
+fn chosen<T>(choose: impl FnOnce() -> T) -> Result<T, StatusCode> {
+    catch_panic(choose).map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)
 }
 
 impl Target {

@@ -4,6 +4,7 @@ use crate::request::check::RequestHead;
 use crate::request::content::Snapshot;
 use crate::request::requests::Requests;
 use crate::selection::NamedHost;
+use http::StatusCode;
 
 /// Bytes of the longest authority that a connection keeps: a name of 253 (RFC 1035 section 2.3.4) and a port.
 pub(super) const MAX_AUTHORITY: usize = 259;
@@ -11,8 +12,9 @@ pub(super) const MAX_AUTHORITY: usize = 259;
 /// The facts that a snapshot has about a host.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HostFacts {
-    /// The number of the host by which a site is chosen; `None`: it is none of the server's.
-    pub(super) dispatched: Option<usize>,
+    /// The number of the host by which a site is chosen; `None`: it is none of the server's. The status that refuses the
+    /// request where it can't be found.
+    pub(super) dispatched: Result<Option<usize>, StatusCode>,
     /// The host that decisions are made for.
     pub(super) named: NamedHost,
     /// The index of the demand for certificates of clients; `None`: none is asked for.
@@ -49,7 +51,8 @@ impl<I> Requests<I> {
             return known.facts;
         }
         let facts = HostFacts::find(&snapshot, authority);
-        let known_host = (authority.len() <= MAX_AUTHORITY).then(|| KnownHost {
+        let is_kept = authority.len() <= MAX_AUTHORITY && facts.dispatched.is_ok();
+        let known_host = is_kept.then(|| KnownHost {
             snapshot: snapshot.number,
             authority: authority.into(),
             facts,

@@ -64,7 +64,7 @@ impl<I> Requests<I> {
         &mut self,
         head: &H,
         whole: bool,
-        host: Option<usize>,
+        host: Result<Option<usize>, StatusCode>,
         now: Now,
     ) -> AnswerSource
     where
@@ -72,7 +72,7 @@ impl<I> Requests<I> {
     {
         let snapshot = self.responder.snapshot.borrow();
         let path = TargetPath::of(head.target().unwrap_or_default());
-        let target = snapshot.content.target(host, path);
+        let target = host.and_then(|host| snapshot.content.target(host, path));
         if whole
             && let Ok(index) = target
             && let Target::Files(files) = &snapshot.content.targets[index]

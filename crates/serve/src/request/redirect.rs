@@ -66,7 +66,8 @@ mod tests {
         let content = Content::open(&Site::nothing()).unwrap();
         let request = Request::builder().method(method).uri(uri);
         let request = request.header("host", host).body(()).unwrap();
-        let response = response(&request, &content, content.host(host.as_bytes()), port).unwrap();
+        let dispatched = content.host(host.as_bytes()).unwrap();
+        let response = response(&request, &content, dispatched, port).unwrap();
         let location = response.headers().get("location");
         let location = location.map(|value| value.to_str().unwrap().to_owned());
         (response.status().as_u16(), location)

@@ -470,8 +470,9 @@ impl<I> Requests<I> {
             return answer;
         }
         let port = self.listener_policy.redirect?;
+        let host = facts.dispatched.ok()?;
         let content = &self.responder.snapshot.borrow().content;
-        redirect::response(head, content, facts.dispatched, port)
+        redirect::response(head, content, host, port)
     }
 
     /// Refuses a request that was understood and breaks a rule.

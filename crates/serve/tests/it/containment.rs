@@ -1,7 +1,8 @@
 //! Services that panic wherever they can: a panic costs its request, and nobody else anything.
 
 use crate::common::{Running, get, h1, h2, h3::H3, read, soon};
-use altway_serve::{BoxError, RequestBody, Site};
+use altway_http3::ClientConfig;
+use altway_serve::{BoxError, Certificates, Dispatch, OnDemand, RequestBody, Site};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body, Frame};
@@ -185,4 +186,92 @@ async fn a_panic_anywhere_in_a_service_harms_no_other_connection() {
             assert_eq!(third.get("/").1, b"well", "{place:?} {protocol}");
         }
     }
+}
+
+/// Panics for a host that begins with `host.`, and for one path.
+#[derive(Debug)]
+struct FaultyChoice;
+
+impl Dispatch for FaultyChoice {
+    fn host(&self, authority: &[u8]) -> Option<usize> {
+        assert!(!authority.starts_with(b"host."), "as it should");
+        Some(0)
+    }
+
+    fn dispatch(&self, _: Option<usize>, path: &[u8]) -> Option<usize> {
+        assert_ne!(path, b"/path", "as it should");
+        Some(0)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_panic_of_the_choice_of_a_site_is_a_500_over_every_protocol() {
+    let app = axum::Router::new().fallback(async || "well");
+    let server = Running::tls(|options| {
+        options.site = Site::dispatched(FaultyChoice, vec![Site::service(app)]);
+        options.threads = NonZeroUsize::MIN;
+    });
+    let mut first = h1(server.connect_tls(&[b"http/1.1"]).await).await;
+    let mut second = h2(server.connect_tls(&[b"h2"]).await).await;
+    let mut third = H3::connect(&server);
+    for (authority, path, status) in [
+        ("localhost", "/", 200),
+        ("host.localhost", "/", 500),
+        ("localhost", "/", 200),
+        ("localhost", "/path", 500),
+        ("host.localhost", "/path", 500),
+        ("localhost", "/", 200),
+    ] {
+        let request = || {
+            let request = Request::get(format!("https://{authority}{path}"));
+            let request = request.header("host", authority);
+            request.body(http_body_util::Empty::<Bytes>::new()).unwrap()
+        };
+        let response = soon(first.send_request(request())).await.unwrap();
+        assert_eq!(response.status(), status, "{authority}{path}");
+        soon(read(response)).await;
+        let response = soon(second.send_request(request())).await.unwrap();
+        assert_eq!(response.status(), status, "{authority}{path}");
+        let (_, head, _) = third.ask(request().map(|_| Bytes::new()));
+        assert_eq!(head.status(), status, "{authority}{path}");
+    }
+}
+
+/// Panics whatever it is asked.
+#[derive(Debug)]
+struct FaultyDemand;
+
+impl OnDemand for FaultyDemand {
+    fn wanted(&self, _: &str) -> bool {
+        panic!("as it should");
+    }
+
+    fn used(&self, _: &str) {
+        panic!("as it should");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_panic_of_whoever_has_certificates_on_demand_costs_its_handshake_at_most() {
+    let server = Running::tls(|options| options.threads = NonZeroUsize::MIN);
+    let mut there = H3::connect(&server);
+    let identity = server.site.leaf().identity().unwrap();
+    let used = Certificates::from(identity).on_demand(Arc::new(FaultyDemand));
+    server.replace_certificates(used);
+    let mut over_tcp = h2(server.connect_tls(&[b"h2"]).await).await;
+    let response = soon(over_tcp.send_request(get("/"))).await.unwrap();
+    assert_eq!(response.status(), 200);
+    assert_eq!(H3::connect(&server).get("/").0.status(), 200);
+    let wanted = Certificates::default().on_demand(Arc::new(FaultyDemand));
+    server.replace_certificates(wanted);
+    let tls = Arc::new(server.site.client_tls(&[]));
+    let connector = tokio_rustls::TlsConnector::from(Arc::clone(&tls));
+    let name = "localhost".try_into().unwrap();
+    let handshake = connector.connect(name, server.connect().await);
+    assert!(soon(handshake).await.is_err());
+    let ended = H3::begin(server.address, ClientConfig::new(tls)).closed();
+    assert!(ended.to_string().contains("handshake"), "{ended}");
+    assert_eq!(there.get("/").0.status(), 200);
+    let response = soon(over_tcp.send_request(get("/"))).await.unwrap();
+    assert_eq!(response.status(), 200);
 }
