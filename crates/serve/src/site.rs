@@ -24,7 +24,8 @@ pub(crate) enum Kind {
 }
 
 /// The choice among several sites by what a request is for: first by its host, then by its path. It is asked on the
-/// threads of connections, so it should not block. Where it panics the request is answered 500.
+/// threads of connections, so it should not block. Where it panics the request is answered 500, and a CONNECT, which has no
+/// path, is answered 501 unasked.
 pub trait Dispatch: fmt::Debug + Send + Sync {
     /// Returns a number for the host that a request names, to be given to [`dispatch`](Self::dispatch); `None` if it is
     /// none of the sites': a listener of clear text redirects its clients nowhere

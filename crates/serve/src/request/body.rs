@@ -129,6 +129,14 @@ impl Body {
         Self::of(Content::Tunnel(Box::new(connection_half)))
     }
 
+    /// The same body where it is a tunnel; an empty one in place of others.
+    pub(super) fn tunnel_alone(self) -> Self {
+        match self.is_tunnel() {
+            true => self,
+            false => Self::empty(),
+        }
+    }
+
     /// Holds the content to `length` bytes: what is beyond is left out, and a body that ends before fails.
     pub(crate) fn with_length(self, length: u64) -> Self {
         let missing = (self.size_hint().exact() != Some(length)).then_some(length);

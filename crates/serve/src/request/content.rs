@@ -82,18 +82,20 @@ impl Content {
         }
     }
 
-    /// The index of the target that answers a request for that host and path.
+    /// The index of the target that answers a request for that host and path; `path`: `None` for CONNECT.
     ///
     /// # Errors
     /// The status that refuses it: the path could mean two things, nobody answers it, or the choice panics.
     pub(crate) fn target(
         &self,
         host: Option<usize>,
-        path: TargetPath<'_>,
+        path: Option<TargetPath<'_>>,
     ) -> Result<usize, StatusCode> {
         let Some(dispatch) = &self.dispatch else {
             return Ok(0);
         };
+        // Sites are chosen by paths, and nothing else.
+        let path = path.ok_or(StatusCode::NOT_IMPLEMENTED)?;
         let dispatched = |path: &[u8]| chosen(|| dispatch.dispatch(host, path));
         let index = match path.routing() {
             Ok(path) => dispatched(&path)?,

@@ -71,9 +71,10 @@ impl<I> Requests<I> {
         H: RequestHead<Id = I>,
     {
         let snapshot = self.responder.snapshot.borrow();
-        let path = TargetPath::of(head.target().unwrap_or_default());
+        let path = head.target().map(TargetPath::of);
         let target = host.and_then(|host| snapshot.content.target(host, path));
         if whole
+            && let Some(path) = path
             && let Ok(index) = target
             && let Target::Files(files) = &snapshot.content.targets[index]
             && let Some(entry) = self.find(head, files, path, now)

@@ -561,6 +561,11 @@ fn retry_after(status: StatusCode, seconds: HeaderValue) -> Response<Body> {
 /// (RFC 9110 sections 6.4.1 and 8.6).
 fn fit(asked: &Method, mut response: Response<Body>) -> Response<Body> {
     let status = response.status();
+    if asked == Method::CONNECT && status.is_success() {
+        // RFC 9110 section 9.3.6: what follows is the tunnel, and it "MUST NOT" have a length. Without one there is nothing.
+        response.headers_mut().remove(header::CONTENT_LENGTH);
+        return response.map(Body::tunnel_alone);
+    }
     let without = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     let length = response.body().size_hint().exact();
     // A response to HEAD that comes without content does not tell what GET would give.

@@ -12,6 +12,7 @@ mod challenges;
 mod chromium;
 mod client_certificates;
 pub(crate) mod common;
+mod connect;
 mod containment;
 mod content_limits;
 mod dying_upstreams;
