@@ -23,7 +23,8 @@ use crate::setup::Setup;
 use crate::stop::StopSignal;
 use bytes::Bytes;
 use http::header::CONNECTION;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, Version};
+use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http1::{Builder, Connection};
 use hyper::service::{HttpService, service_fn};
@@ -128,6 +129,7 @@ impl Context {
             activity.engaged(true);
             let now = Now::read();
             let read = || client.probe.counters();
+            let version = request.version();
             let mut incoming = tunnel::Incoming::of(&mut request);
             let answer = answer(&mut requests.borrow_mut(), request, now, read, |body| {
                 let body = RequestBody::http1(body, activity.reading(), Arc::clone(unread));
@@ -147,10 +149,8 @@ impl Context {
                 if response.status() == StatusCode::SWITCHING_PROTOCOLS {
                     let outgoing = std::mem::replace(response.body_mut(), Body::empty());
                     opened.set(incoming.map(|incoming| (incoming, outgoing)));
-                } else if last.get() || unread.load(Ordering::Relaxed) {
-                    // With a body that nobody has read the connection can't go on.
-                    let close = HeaderValue::from_static("close");
-                    response.headers_mut().insert(CONNECTION, close);
+                } else {
+                    end_if_due(&mut response, version, last.get(), unread);
                 }
                 ahead.begin();
                 let measured = |body| {
@@ -274,5 +274,22 @@ impl Context {
         };
         client.admitted.set_requests(0);
         end
+    }
+}
+
+/// Has a response to a request of that version say that it is its connection's last where it is to be, and where it is for another
+/// reason: the request's body is `unread`, or the end of the content can be told by that of the connection alone, as HTTP/1.0 has no
+/// chunks.
+fn end_if_due(response: &mut Response<Body>, version: Version, is_last: bool, unread: &AtomicBool) {
+    let is_http10 = version == Version::HTTP_10;
+    let is_open = is_http10 && response.body().size_hint().exact().is_none();
+    if !is_last && !unread.load(Ordering::Relaxed) && !is_open {
+        return;
+    }
+    let close = HeaderValue::from_static("close");
+    response.headers_mut().insert(CONNECTION, close);
+    if is_http10 {
+        // To one of HTTP/1.1 hyper adds `keep-alive` where the client has asked for that.
+        *response.version_mut() = Version::HTTP_10;
     }
 }

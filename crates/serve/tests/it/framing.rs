@@ -12,6 +12,7 @@ use http::HeaderMap;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use std::convert::Infallible;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// Fields of a response, its content as one piece or as a stream, and what clients get of it.
 #[derive(Debug)]
@@ -172,5 +173,45 @@ async fn a_response_is_as_long_as_it_says_over_every_protocol() {
                 check(i, "HTTP/3", Some(&answer));
             }
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_of_http_1_0_is_kept_where_the_content_has_an_end_of_its_own_alone() {
+    let streamed = async || {
+        let pieces = ["ab", "cde"].map(Ok::<_, Infallible>);
+        Body::from_stream(stream::iter(pieces))
+    };
+    let router = Router::new()
+        .route("/streamed", on_get(streamed))
+        .route("/whole", on_get(async || "abcde"));
+    let server = Running::clear(|options| options.site = Site::service(router));
+    for (method, path, is_kept) in [
+        ("GET", "/whole", true),
+        ("GET", "/streamed", false),
+        ("HEAD", "/streamed", true),
+        ("GET", "/none", true),
+    ] {
+        let mut client = server.connect().await;
+        let request = format!("{method} {path} HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+        client.write_all(request.as_bytes()).await.unwrap();
+        let mut received = Vec::new();
+        while !received.windows(4).any(|it| it == b"\r\n\r\n") {
+            let n = soon(client.read_buf(&mut received)).await.unwrap();
+            assert!(n > 0, "{method} {path}");
+        }
+        let text = String::from_utf8_lossy(&received);
+        let says = |value: &str| text.contains(&format!("connection: {value}\r\n"));
+        assert_eq!(says("keep-alive"), is_kept, "{method} {path}: {text}");
+        assert_eq!(says("close"), !is_kept, "{method} {path}: {text}");
+        if is_kept {
+            // It is free for another one.
+            let last = b"GET /whole HTTP/1.0\r\n\r\n";
+            client.write_all(last).await.unwrap();
+        }
+        let mut rest = Vec::new();
+        soon(client.read_to_end(&mut rest)).await.unwrap();
+        let all = [received, rest].concat();
+        assert!(all.ends_with(b"abcde"), "{method} {path}");
     }
 }
