@@ -240,7 +240,8 @@ impl Entry {
             Cause::Order if self.failures == 1 => Duration::from_secs(1),
             _ => usual,
         };
-        self.refusals += u32::from(failure.cause == Cause::Name);
+        let refused = u32::from(failure.cause == Cause::Name);
+        self.refusals = self.refusals.saturating_add(refused);
         self.may_replace &= failure.cause != Cause::Order;
         self.retry_at = elapsed + wait;
         false
@@ -255,7 +256,7 @@ impl Entry {
     }
 
     pub(super) fn retry(&mut self, elapsed: Duration) {
-        if !self.is_limited && self.failures + self.consecutive_failures > 0 {
+        if !self.is_limited && self.failures.max(self.consecutive_failures) > 0 {
             self.retry_at = self.retry_at.min(elapsed);
             if let Some(pending) = &mut self.pending {
                 pending.next = pending.next.min(elapsed);

@@ -545,3 +545,28 @@ fn without_a_challenge_nothing_is_ordered() {
     world.run(DAY);
     assert_eq!(world.tasks, []);
 }
+
+#[test]
+fn counters_that_a_file_has_at_their_end_stop_nothing() {
+    let mut world = World::new(0);
+    let saved_state = SavedState {
+        failures: u32::MAX,
+        refusals: u32::MAX,
+        tried_at: u64::MAX,
+        retry_at: u64::MAX,
+        used_at: u64::MAX,
+        ..SavedState::default()
+    };
+    world
+        .schedule
+        .add("a.example", None, &saved_state, world.now());
+    for cause in [Cause::Name, Cause::Authority] {
+        world.mood = Mood::Refuses(cause, None);
+        world.run(DAY);
+        world.schedule.retry(world.now());
+    }
+    assert!(world.orders().len() > 10, "{:?}", world.orders());
+    world.mood = Mood::Fine;
+    world.run(DAY);
+    assert_eq!(world.issued.len(), 1);
+}
