@@ -20,6 +20,7 @@ mod early;
 mod early_answers;
 mod embed;
 mod ends;
+mod every_protocol;
 mod examples;
 mod faults;
 mod file_options;

@@ -24,7 +24,7 @@ use std::time::Duration;
 use tokio_tungstenite::tungstenite::Message;
 
 /// The protocols in front.
-const PROTOCOLS: [&str; 3] = ["http/1.1", "h2", "h3"];
+pub(crate) const PROTOCOLS: [&str; 3] = ["http/1.1", "h2", "h3"];
 
 /// A site whose one route has these keys.
 pub(crate) fn site(route: &str) -> Site {
