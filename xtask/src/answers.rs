@@ -19,6 +19,7 @@ mod servers;
 #[path = "../../crates/serve/tests/requests/table.rs"]
 mod table;
 
+use crate::scratch::Scratch;
 use crate::shell;
 use answer::Answer;
 use anyhow::{Context as _, Result, ensure};
@@ -50,7 +51,7 @@ type All = BTreeMap<Protocol, Vec<Answer>>;
 pub(crate) fn run(arguments: &Answers) -> Result<()> {
     let reasons = Reasons::read()?;
     let program = altway(arguments)?;
-    let scratch = tempfile::tempdir()?;
+    let scratch = Scratch::new()?;
     // nginx reads files as another user.
     fs::set_permissions(scratch.path(), Permissions::from_mode(0o755))?;
     let root = scratch.path().join("folder/site");

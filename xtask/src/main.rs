@@ -16,6 +16,7 @@ mod image;
 mod interleavings;
 mod musl;
 mod sanitize;
+mod scratch;
 mod setup;
 mod shell;
 mod tidy;

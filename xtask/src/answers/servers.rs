@@ -206,7 +206,9 @@ fn command(
     folder: &Path,
     ports: Ports,
 ) -> Result<Command> {
-    let mut command = Command::new(program);
+    // `setpriv` replaces itself by the server, which then ends with this program even if a signal ends that.
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
     let port = ports.http1.to_string();
     match software {
         Software::Altway => {

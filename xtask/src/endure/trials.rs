@@ -5,12 +5,12 @@ use super::client::Client;
 use super::server::{Server, altway};
 use super::uploads::{Uploads, zeros};
 use crate::go;
+use crate::scratch::Scratch;
 use anyhow::{Context as _, Result, ensure};
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 const PROTOCOLS: [&str; 3] = ["h1", "h2", "h3"];
 
@@ -169,8 +169,8 @@ pub(super) fn lossy_uploads(program: &Path) -> Result<Vec<Figure>> {
 }
 
 /// A folder with an empty folder `site`.
-fn place() -> Result<TempDir> {
-    let place = tempfile::tempdir()?;
+fn place() -> Result<Scratch> {
+    let place = Scratch::new()?;
     fs::create_dir(place.path().join("site"))?;
     Ok(place)
 }

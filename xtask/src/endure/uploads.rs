@@ -2,20 +2,20 @@
 
 use super::Figure;
 use super::server::altway;
+use crate::scratch::Scratch;
 use crate::{go, shell};
 use anyhow::{Context as _, Result};
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 /// The longest time for all of them: quic-go's client gives up then.
 const UPLOADS_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A place where a server stores uploads, and the file that is uploaded.
 pub(super) struct Uploads {
-    place: TempDir,
+    place: Scratch,
     /// File of the authority that has signed the server's certificate.
     authority: String,
     /// Number of uploads.
@@ -27,7 +27,7 @@ pub(super) struct Uploads {
 impl Uploads {
     /// Makes what is uploaded `count` times and the folder where it goes, and has altway make its certificate.
     pub(super) fn prepare(program: &Path, count: usize, bytes: u64) -> Result<Self> {
-        let place = tempfile::tempdir()?;
+        let place = Scratch::new()?;
         let folder = place.path();
         fs::create_dir(folder.join("stored"))?;
         zeros(&folder.join("zeros"), bytes)?;
