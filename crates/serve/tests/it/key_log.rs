@@ -1,8 +1,9 @@
 //! The secrets of connections, for those who look into packets.
 
-use crate::common::Running;
 use crate::common::h3::H3;
+use crate::common::{Running, get, h2, soon};
 use altway_serve::KeyLog;
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 
 #[derive(Debug, Default)]
@@ -41,4 +42,28 @@ async fn the_secrets_of_both_transports_are_told() {
     assert_eq!(labels.take(), TLS_1_3);
     H3::connect(&server);
     assert_eq!(labels.take(), TLS_1_3);
+}
+
+/// Panics, as one does whose disk is full.
+#[derive(Debug)]
+struct Faulty;
+
+impl KeyLog for Faulty {
+    fn log(&self, _: &str, _: &[u8], _: &[u8]) {
+        panic!("as it should");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_panic_of_whoever_is_told_costs_no_handshake() {
+    let server = Running::tls(|options| {
+        options.key_log = Some(Arc::new(Faulty));
+        options.threads = NonZeroUsize::MIN;
+    });
+    let mut first = H3::connect(&server);
+    let mut client = h2(server.connect_tls(&[b"h2"]).await).await;
+    let response = soon(client.send_request(get("/"))).await.unwrap();
+    assert_eq!(response.status(), 200);
+    assert_eq!(H3::connect(&server).get("/").0.status(), 200);
+    assert_eq!(first.get("/").0.status(), 200);
 }

@@ -4,14 +4,19 @@
 use crate::common::h3::H3;
 use crate::common::{H2, Running, TIME_LIMIT, get, h2, read, soon};
 use altway_http3::{ClientConfig, CloseReason};
-use altway_serve::{Error, KeyLog, Options, Site, Steering};
+use altway_serve::{Error, Options, Site, Steering};
 use axum::Router;
-use axum::routing::get as on_get;
+use axum::extract::Request;
+use axum::routing::{get as on_get, post as on_post};
+use http_body::Body as _;
+use std::future::poll_fn;
 use std::net::TcpStream;
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
@@ -28,26 +33,32 @@ const TIMES: usize = 500_000;
 /// More than any test takes.
 const GRACE: Duration = Duration::from_secs(120);
 
-/// A panic in a QUIC handshake, which runs in no task of its own.
+/// A panic in the midst of a worker's connections over QUIC, which run in one task: that of a waker, as all else of an
+/// embedder's is guarded.
 #[derive(Debug, Default)]
 struct Defect {
     when: Mutex<When>,
     panics: AtomicUsize,
+    /// Times that a request for `/defect` has waited for content, with the waker.
+    waits: AtomicUsize,
+    wakes: AtomicUsize,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
 enum When {
     #[default]
     Never,
-    /// In the next handshake of the first worker.
+    /// Once, when the first worker comes to it.
     Once,
-    /// In every handshake of every worker.
+    /// Whenever a worker comes to it.
     Always,
 }
 
-impl KeyLog for Defect {
-    fn log(&self, _: &str, _: &[u8], _: &[u8]) {
-        if self.is_due() {
+impl Wake for Defect {
+    fn wake(self: Arc<Self>) {
+        self.wakes.fetch_add(1, Ordering::SeqCst);
+        // Of a worker that panics already nothing is left to be tested.
+        if !thread::panicking() && self.is_due() {
             self.panics.fetch_add(1, Ordering::SeqCst);
             panic!("as a defect would");
         }
@@ -76,6 +87,28 @@ impl Defect {
 
     fn panics(&self) -> usize {
         self.panics.load(Ordering::SeqCst)
+    }
+
+    /// Waits for content that never ends.
+    async fn answer(self: Arc<Self>, request: Request) -> &'static str {
+        let waker = Waker::from(Arc::clone(&self));
+        let mut content = request.into_body();
+        poll_fn(|_| {
+            let mut context = Context::from_waker(&waker);
+            while let Poll::Ready(Some(Ok(_))) = Pin::new(&mut content).poll_frame(&mut context) {}
+            self.waits.fetch_add(1, Ordering::SeqCst);
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Has a client's worker come to it, unless that `is_over` before.
+    fn meet(&self, client: &mut H3, is_over: impl Fn() -> bool) {
+        let of = |counter: &AtomicUsize| counter.load(Ordering::SeqCst);
+        let (waits, wakes) = (of(&self.waits), of(&self.wakes));
+        let is_awaited = || of(&self.waits) > waits || is_over();
+        client.post_awaited("/defect", "content".into(), is_awaited);
+        client.wait_until(|| of(&self.wakes) > wakes || is_over());
     }
 }
 
@@ -127,7 +160,8 @@ impl Faulty {
     ) -> Self {
         let defect = Arc::<Defect>::default();
         let release = Arc::new(Semaphore::new(0));
-        let (log, gate) = (Arc::clone(&defect), Arc::clone(&release));
+        let (faulty, gate) = (Arc::clone(&defect), Arc::clone(&release));
+        let meet = move |request| Arc::clone(&faulty).answer(request);
         let answer = move || async move { format!("{name} {}", worker()) };
         let wait = move || async move {
             let _ = gate.acquire().await;
@@ -135,11 +169,11 @@ impl Faulty {
         };
         let router = Router::new()
             .route("/", on_get(answer))
-            .route("/wait", on_get(wait));
+            .route("/wait", on_get(wait))
+            .route("/defect", on_post(meet));
         let server = start(Box::new(move |options| {
             options.site = Site::service(router);
             options.threads = NonZeroUsize::new(workers).unwrap();
-            options.key_log = Some(log);
         }));
         Self {
             server,
@@ -149,15 +183,15 @@ impl Faulty {
         }
     }
 
-    /// Has the first worker panic, once. The client that meets the panic is served by the worker that
-    /// comes in its place.
+    /// Has the first worker panic, once.
     fn panic(&self) {
         let before = self.defect.panics();
         self.defect.set(When::Once);
         let mut attempts = 0..ATTEMPTS;
         while self.defect.panics() == before {
             assert!(attempts.next().is_some(), "it meets no client");
-            H3::connect(&self.server).get("/");
+            let mut client = H3::connect(&self.server);
+            self.defect.meet(&mut client, || false);
         }
     }
 
@@ -349,8 +383,10 @@ fn panics_to_the_end(workers: usize) -> usize {
     let give_up = Instant::now() + TIME_LIMIT;
     while !end.is_finished() {
         assert!(Instant::now() < give_up, "it serves on");
-        H3::begin(address, client.clone()).flush();
-        thread::sleep(Duration::from_millis(10));
+        let is_over = || end.is_finished() || Instant::now() >= give_up;
+        if let Some(mut client) = H3::connect_unless(address, client.clone(), is_over) {
+            faulty.defect.meet(&mut client, is_over);
+        }
     }
     let end = end.join().unwrap();
     assert!(matches!(end, Err(Error::WorkerPanicked)), "{end:?}");

@@ -42,6 +42,27 @@ impl H3 {
         client
     }
 
+    /// Connects; `None` where the connection ends, or `is_over` before it is there.
+    pub(crate) fn connect_unless(
+        server: SocketAddr,
+        config: ClientConfig,
+        is_over: impl Fn() -> bool,
+    ) -> Option<Self> {
+        let mut client = Self::begin(server, config);
+        while !is_over() {
+            while let Some((_, event)) = client.endpoint.poll_event() {
+                match event {
+                    Event::Connected => return Some(client),
+                    Event::Closed { .. } => return None,
+                    _ => {}
+                }
+            }
+            client.transmit();
+            client.receive();
+        }
+        None
+    }
+
     /// A client that remembers its connections in `sessions`.
     pub(crate) fn visitor(server: &Running, sessions: &Sessions) -> ClientConfig {
         let mut config = ClientConfig::new(Arc::new(server.site.client_tls(&[])));
@@ -161,6 +182,26 @@ impl H3 {
         });
         sent.unwrap();
         stream
+    }
+
+    /// POST without an end, whose content is sent once it `is_awaited`. Without effect on a connection that is about to end.
+    pub(crate) fn post_awaited(
+        &mut self,
+        path: &str,
+        mut content: Bytes,
+        is_awaited: impl FnMut() -> bool,
+    ) {
+        let request = Request::post(format!("https://localhost{path}")).body(());
+        let request = request.unwrap();
+        let sent = self.endpoint.with(self.connection, |it, quic| {
+            it.send_request(quic, &request, false)
+        });
+        let Ok(stream) = sent else { return };
+        self.wait_until(is_awaited);
+        let _ = self.endpoint.with(self.connection, |it, quic| {
+            it.send_data(quic, stream, &mut content, false)
+        });
+        self.transmit();
     }
 
     /// Begins a request whose content is still to be [given](Self::give).
