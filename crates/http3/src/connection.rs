@@ -84,6 +84,8 @@ pub struct Connection {
     last_response: LastResponse,
     /// Streams whose sections wait for so many insertions.
     waiting: Vec<(u64, StreamId)>,
+    /// Server: the end of all that has ended is to be told of while something is in progress.
+    watches_delivery: bool,
     /// Bytes that sections hold which are not complete or wait.
     kept: usize,
     /// The peer's; unlimited until they come (RFC 9114 section 7.2.4.2).
@@ -133,6 +135,7 @@ impl Connection {
             last_request: LastRequest::default(),
             last_response: LastResponse::default(),
             waiting: Vec::new(),
+            watches_delivery: false,
             kept: 0,
             peer_settings: Settings::default(),
             next_request: 0,

@@ -106,9 +106,12 @@ pub enum Event {
         /// The peer's code, or the one this side gave it.
         code: Code,
     },
-    /// Server: the peer has acknowledged all that the connection's exchanges had for it, and none is in progress.
-    /// Not reported when the last exchange was given up.
-    Delivered,
+    /// Server: the peer has acknowledged all responses that have ended, and none is in progress; or others are, and it was
+    /// [asked for](crate::Connection::watch_delivery). Not reported when the last exchange was given up.
+    Delivered {
+        /// True if responses are in progress that have not ended.
+        in_progress: bool,
+    },
     /// Client: the server wants no more of the request body; its response goes on. Further
     /// `send_data` answers `UnknownStream`.
     SendStopped {

@@ -4,14 +4,17 @@ use crate::observation::{Page, Start};
 use altway_units::{DataSize, Timestamp};
 use std::time::Duration;
 
-/// A request that comes this long after everything was answered begins another page.
+/// A time in which nothing is on its way, after which what comes is of another page.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The largest part of a page's time of which it may not be known whether the path or somebody's pause took it: a quarter.
-const LARGEST_UNCLEAR_PART: u32 = 4;
+const LARGEST_UNCLEAR_PART: u64 = 4;
 
 /// Gathers the responses of a connection into pages. Each request is reported to it, and then its end; a page is
 /// complete when a pause has followed it.
+///
+/// A pause is that of a client which asks for nothing, or that of whoever makes the responses that are open: a stream of
+/// events, say, or a response that is there when there is news. What goes on after it is of the next page.
 #[derive(Debug, Clone)]
 pub struct Pages {
     start: Start,
@@ -22,19 +25,52 @@ pub struct Pages {
     under_way: u32,
     /// Requests of them whose responses wait for the application: for their beginning, or for more.
     waiting: u32,
-    /// Beginning of the time in which all under way wait, and whether the client had everything by then.
-    all_wait: Option<(Timestamp, bool)>,
-    busy: Duration,
-    /// Part of `busy` in which all under way waited, and the client had everything.
-    waited: Duration,
-    /// Part of `busy` in which something may have been on its way, or not.
-    unclear: Duration,
+    /// Responses of these that have begun.
+    begun: u32,
+    all_wait: Option<Wait>,
+    /// The time since the page began, but for that since `since`.
+    busy: PageTime,
+    /// The page's time up to the latest end of a response.
+    loaded: PageTime,
     first: Option<DataSize>,
     rest: DataSize,
     responses: u32,
     /// Responses of them that say that the server has failed.
     failed: u32,
     invalid: bool,
+}
+
+/// A time in which all that is under way waits.
+#[derive(Debug, Clone, Copy)]
+struct Wait {
+    since: Timestamp,
+    /// Time from which the client has all that was handed over; `None`: not known.
+    delivered: Option<Timestamp>,
+}
+
+/// A time with its parts, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+struct PageTime {
+    /// Time in which something was under way.
+    all: u64,
+    /// Part of it in which all under way waited, and the client had everything.
+    waited: u64,
+    /// Part of it in which something may have been on its way, or not.
+    unclear: u64,
+}
+
+impl PageTime {
+    const ZERO: Self = Self {
+        all: 0,
+        waited: 0,
+        unclear: 0,
+    };
+
+    /// The part that the path took is known well enough.
+    const fn is_clear(&self) -> bool {
+        let path = self.all.saturating_sub(self.waited);
+        self.unclear <= path / LARGEST_UNCLEAR_PART
+    }
 }
 
 impl Pages {
@@ -47,10 +83,10 @@ impl Pages {
             ended: opened,
             under_way: 0,
             waiting: 0,
+            begun: 0,
             all_wait: None,
-            busy: Duration::ZERO,
-            waited: Duration::ZERO,
-            unclear: Duration::ZERO,
+            busy: PageTime::ZERO,
+            loaded: PageTime::ZERO,
             first: None,
             rest: DataSize::ZERO,
             responses: 0,
@@ -62,33 +98,85 @@ impl Pages {
     /// Notes that a request has arrived. Returns the page before it, if one is complete.
     pub fn request(&mut self, at: Timestamp) -> Option<Page> {
         let page = self.complete(at);
+        if self.is_between(at) {
+            self.busy = PageTime::ZERO;
+            self.leave_out_wait(at);
+            self.since = at;
+        } else if self.is_silent(at) {
+            self.leave_out_wait(at);
+        }
         // The first page of a connection began with the connection.
-        if self.under_way == 0 && (self.responses > 0 || self.start == Start::Warm) {
+        if self.under_way == 0 && self.responses > 0 {
             self.since = at;
         }
         self.under_way = self.under_way.saturating_add(1);
-        self.look(at, false);
+        self.look(at, None);
         page
     }
 
-    /// Notes that the response to a request which is under way waits for the application, for its beginning or for more.
-    /// `has_everything`: nothing that was handed over is on its way to the client. Returns true if all that is under way
-    /// waits now.
-    pub fn waits(&mut self, at: Timestamp, has_everything: bool) -> bool {
+    /// Returns true if a request at `at` begins a page, of which nothing was handed over before.
+    #[must_use]
+    pub fn is_beginning(&self, at: Timestamp) -> bool {
+        self.is_over(at) || self.is_between(at)
+    }
+
+    /// Notes that the response to a request which is under way waits for the application to begin it. `delivered`: time from
+    /// which the client has all that was handed over; `None`: not known. Returns true if all that is under way waits now.
+    pub fn waits(&mut self, at: Timestamp, delivered: Option<Timestamp>) -> bool {
         self.waiting = self.waiting.saturating_add(1).min(self.under_way);
-        self.look(at, has_everything);
+        self.look(at, delivered);
         self.all_wait.is_some()
     }
 
-    /// Notes that a response which waited goes on.
-    pub fn goes_on(&mut self, at: Timestamp) {
+    /// Notes that a response which [waited](Self::waits) begins. Returns the page before it, if one is complete.
+    pub fn begins(&mut self, at: Timestamp) -> Option<Page> {
+        let page = self.complete(at);
         self.waiting = self.waiting.saturating_sub(1);
-        self.look(at, false);
+        self.look(at, None);
+        page
+    }
+
+    /// The same as [`waits`](Self::waits) for a response that has begun and waits for more.
+    pub fn waits_for_more(&mut self, at: Timestamp, delivered: Option<Timestamp>) -> bool {
+        self.begun = self.begun.saturating_add(1).min(self.under_way);
+        self.waits(at, delivered)
+    }
+
+    /// Notes that a response which [waited for more](Self::waits_for_more) goes on. Returns the page before it, if one is
+    /// complete.
+    pub fn goes_on(&mut self, at: Timestamp) -> Option<Page> {
+        let page = self.complete(at);
+        if self.is_silent(at) {
+            self.leave_out_wait(at);
+        }
+        self.begun = self.begun.saturating_sub(1);
+        self.waiting = self.waiting.saturating_sub(1);
+        self.look(at, None);
+        page
+    }
+
+    /// Notes that a response which waited was given up. Its page counts for what was complete of it, if the client had
+    /// everything. Returns the page before it, if one is complete.
+    pub fn given_up(&mut self, at: Timestamp) -> Option<Page> {
+        let page = self.complete(at);
+        let is_of_a_page = self.first.is_some() || self.start == Start::Warm;
+        self.invalid |= !is_of_a_page || !self.is_delivered(at);
+        let delivered = self.all_wait.and_then(|wait| wait.delivered);
+        self.waiting = self.waiting.saturating_sub(1);
+        self.end(at, delivered);
+        page
+    }
+
+    /// Returns true if all that is under way waits, and the client has all that was handed over.
+    #[must_use]
+    pub fn is_delivered(&self, at: Timestamp) -> bool {
+        let delivered = self.all_wait.and_then(|wait| wait.delivered);
+        delivered.is_some_and(|delivered| delivered <= at)
     }
 
     /// Notes that the client took nothing for so long of what there was for it.
     pub fn paused(&mut self, time: Duration) {
-        self.unclear = self.unclear.saturating_add(time);
+        self.busy.unclear = self.busy.unclear.saturating_add(nanos(time));
     }
 
     /// Notes that the last byte of a response of `size` was acknowledged.
@@ -99,7 +187,12 @@ impl Pages {
             self.rest = self.rest + size;
         }
         self.responses = self.responses.saturating_add(1);
-        self.end(at);
+        self.ended = self.ended.max(at);
+        self.loaded = PageTime {
+            all: self.busy.all.saturating_add(nanos(at - self.since)),
+            ..self.busy
+        };
+        self.end(at, Some(at));
     }
 
     /// Notes that a response which is under way says that the server has failed: a page of such responses alone is none.
@@ -110,7 +203,8 @@ impl Pages {
     /// Notes that a request ended without a complete response: its page does not count.
     pub fn cancelled(&mut self, at: Timestamp) {
         self.invalid = true;
-        self.end(at);
+        self.ended = self.ended.max(at);
+        self.end(at, None);
     }
 
     /// Leaves out the page that is in progress, because it does not count.
@@ -120,21 +214,29 @@ impl Pages {
 
     /// The latest page, if a pause has followed it by now. Call it when a connection ends or is idle.
     pub fn complete(&mut self, now: Timestamp) -> Option<Page> {
-        if self.under_way > 0 || now - self.ended < PAUSE {
+        if !self.is_over(now) {
             return None;
         }
         let first = self.first.take();
         let is_page = !self.invalid && self.failed < self.responses;
+        let waited = self.loaded.is_clear().then_some(self.loaded.waited);
         let page = first.filter(|_| is_page).map(|first| Page {
             first,
             rest: self.rest,
             responses: self.responses,
             start: self.start,
-            time: self.busy,
-            waited: self.is_clear().then_some(self.waited),
+            time: Duration::from_nanos(self.loaded.all),
+            waited: waited.map(Duration::from_nanos),
         });
         if first.is_some() || self.invalid {
-            *self = Self::new(self.ended, Start::Warm);
+            *self = Self {
+                since: now,
+                under_way: self.under_way,
+                waiting: self.waiting,
+                begun: self.begun,
+                all_wait: self.all_wait.map(|wait| Wait { since: now, ..wait }),
+                ..Self::new(self.ended, Start::Warm)
+            };
         }
         page
     }
@@ -145,180 +247,74 @@ impl Pages {
         self.under_way
     }
 
-    /// The part of the page's time that the path took is known well enough.
-    fn is_clear(&self) -> bool {
-        let path = self.busy.saturating_sub(self.waited);
-        self.unclear <= path / LARGEST_UNCLEAR_PART
+    /// Number of these whose responses don't wait for the application.
+    #[must_use]
+    pub const fn active(&self) -> u32 {
+        self.under_way.saturating_sub(self.waiting)
     }
 
-    /// Looks whether all that is under way waits from now on, or does no more.
-    fn look(&mut self, at: Timestamp, has_everything: bool) {
-        if self.under_way > 0 && self.waiting >= self.under_way {
-            self.all_wait.get_or_insert((at, has_everything));
-        } else if let Some((since, had_everything)) = self.all_wait.take() {
-            let part = match had_everything {
-                true => &mut self.waited,
-                false => &mut self.unclear,
-            };
-            *part = part.saturating_add(at - since);
+    /// A pause has followed by now.
+    fn is_over(&self, now: Timestamp) -> bool {
+        match self.under_way {
+            0 => now - self.ended >= PAUSE,
+            _ => self.is_silent(now) && (self.first.is_some() || self.invalid),
         }
     }
 
-    fn end(&mut self, at: Timestamp) {
+    /// All that is under way has paused by now.
+    fn is_silent(&self, now: Timestamp) -> bool {
+        let is_long = |wait: Wait| now - wait.since >= PAUSE;
+        self.is_delivered(now) && self.all_wait.is_some_and(is_long)
+    }
+
+    /// A page is over, and of the next one nothing is there: what is under way are streams of which the client has everything,
+    /// or about to have it.
+    fn is_between(&self, at: Timestamp) -> bool {
+        let is_of_streams = || {
+            let is_small = |wait: Wait| wait.delivered.is_some();
+            self.begun == self.under_way && self.all_wait.is_some_and(is_small)
+        };
+        let is_quiet = self.under_way == 0 || is_of_streams() || self.is_silent(at);
+        self.start == Start::Warm && self.first.is_none() && is_quiet
+    }
+
+    /// The time in which all that is under way has waited is no part of the page.
+    fn leave_out_wait(&mut self, at: Timestamp) {
+        if let Some(wait) = &mut self.all_wait {
+            self.since = self.since + (at - wait.since);
+            wait.since = at;
+        }
+    }
+
+    /// Looks whether all that is under way waits from now on, or does no more.
+    fn look(&mut self, at: Timestamp, delivered: Option<Timestamp>) {
+        if self.under_way > 0 && self.waiting >= self.under_way {
+            let since = at;
+            self.all_wait.get_or_insert(Wait { since, delivered });
+        } else if let Some(wait) = self.all_wait.take() {
+            let delivered = wait.delivered.map_or(at, |delivered| delivered.min(at));
+            let waited = nanos(at - delivered.max(wait.since));
+            let unclear = nanos(delivered - wait.since);
+            self.busy.waited = self.busy.waited.saturating_add(waited);
+            self.busy.unclear = self.busy.unclear.saturating_add(unclear);
+        }
+    }
+
+    fn end(&mut self, at: Timestamp, delivered: Option<Timestamp>) {
         self.under_way = self.under_way.saturating_sub(1);
         self.waiting = self.waiting.min(self.under_way);
-        self.look(at, false);
-        self.ended = self.ended.max(at);
+        self.begun = self.begun.min(self.waiting);
+        self.look(at, delivered);
         if self.under_way == 0 {
-            self.busy = self.busy.saturating_add(at - self.since);
+            self.busy.all = self.busy.all.saturating_add(nanos(at - self.since));
             self.since = at;
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const fn ms(at: u64) -> Timestamp {
-        Timestamp::from_nanos(at * 1_000_000)
-    }
-
-    const fn kb(size: u64) -> DataSize {
-        DataSize::from_bytes(size * 1_000)
-    }
-
-    #[test]
-    fn a_page_is_its_document_and_what_follows_without_a_pause() {
-        let mut pages = Pages::new(ms(0), Start::Cold);
-        assert_eq!(pages.request(ms(40)), None);
-        pages.response(ms(60), kb(20));
-        for at in [70, 75] {
-            assert_eq!(pages.request(ms(at)), None);
-        }
-        pages.response(ms(90), kb(5));
-        pages.response(ms(100), kb(7));
-        assert_eq!(pages.complete(ms(1_099)), None);
-        let page = Page {
-            first: kb(20),
-            rest: kb(12),
-            responses: 3,
-            start: Start::Cold,
-            // From the first packet to 60 ms, and from 70 to 100 ms.
-            time: Duration::from_millis(90),
-            waited: Some(Duration::ZERO),
-        };
-        assert_eq!(pages.complete(ms(1_100)), Some(page));
-        assert_eq!(pages.complete(ms(1_200)), None);
-    }
-
-    #[test]
-    fn the_next_page_is_warm_and_does_not_count_the_pause() {
-        let mut pages = Pages::new(ms(0), Start::Early);
-        pages.request(ms(5));
-        pages.response(ms(10), kb(1));
-        assert_eq!(pages.request(ms(5_000)).unwrap().start, Start::Early);
-        pages.response(ms(5_020), kb(2));
-        let page = pages.complete(ms(9_000)).unwrap();
-        assert_eq!(
-            (page.start, page.time),
-            (Start::Warm, Duration::from_millis(20))
-        );
-        assert_eq!((page.first, page.responses), (kb(2), 1));
-    }
-
-    #[test]
-    fn a_page_with_a_cancelled_request_counts_for_nothing() {
-        let mut pages = Pages::new(ms(0), Start::Cold);
-        pages.request(ms(0));
-        pages.request(ms(0));
-        pages.response(ms(10), kb(1));
-        pages.cancelled(ms(20));
-        assert_eq!(pages.complete(ms(9_000)), None);
-        pages.request(ms(9_000));
-        pages.response(ms(9_010), kb(1));
-        assert_eq!(pages.complete(ms(20_000)).unwrap().start, Start::Warm);
-    }
-
-    #[test]
-    fn the_path_does_not_take_the_time_in_which_an_application_begins_no_response() {
-        let mut pages = Pages::new(ms(0), Start::Cold);
-        pages.request(ms(40));
-        pages.waits(ms(40), true);
-        pages.goes_on(ms(540));
-        pages.response(ms(560), kb(20));
-        // Two at once: the first is answered while the other waits.
-        for _ in 0..2 {
-            pages.request(ms(570));
-            pages.waits(ms(570), true);
-        }
-        pages.goes_on(ms(870));
-        pages.response(ms(870), kb(1));
-        pages.goes_on(ms(880));
-        pages.response(ms(900), kb(1));
-        let page = pages.complete(ms(9_000)).unwrap();
-        assert_eq!(page.time, Duration::from_millis(560 + 330));
-        assert_eq!(page.waited, Some(Duration::from_millis(500 + 300)));
-        assert_eq!(page.path_time(), Some(Duration::from_millis(90)));
-    }
-
-    #[test]
-    fn a_page_with_pauses_while_bytes_may_be_on_their_way_shows_nothing_of_the_path() {
-        let page = |pause: u64| {
-            let mut pages = Pages::new(ms(0), Start::Cold);
-            pages.request(ms(40));
-            pages.waits(ms(60), false);
-            pages.goes_on(ms(60 + pause));
-            pages.response(ms(100 + pause), kb(50));
-            pages.complete(ms(9_000)).unwrap()
-        };
-        assert_eq!(page(33).waited, Some(Duration::ZERO));
-        assert_eq!((page(34).waited, page(34).path_time()), (None, None));
-        let mut pages = Pages::new(ms(0), Start::Cold);
-        pages.request(ms(0));
-        pages.paused(Duration::from_secs(5));
-        pages.response(ms(10_000), kb(50));
-        assert_eq!(pages.complete(ms(20_000)).unwrap().waited, None);
-    }
-
-    #[test]
-    fn nothing_waits_any_more_after_a_request_that_was_given_up() {
-        let mut pages = Pages::new(ms(0), Start::Cold);
-        pages.request(ms(0));
-        pages.waits(ms(0), true);
-        pages.cancelled(ms(5_000));
-        pages.request(ms(9_000));
-        pages.response(ms(9_010), kb(1));
-        let page = pages.complete(ms(20_000)).unwrap();
-        assert_eq!(page.waited, Some(Duration::ZERO));
-    }
-
-    #[test]
-    fn a_page_of_failures_alone_is_none() {
-        let mut pages = Pages::new(ms(0), Start::Cold);
-        for begin in [0, 9_000] {
-            for at in [begin, begin + 10] {
-                pages.request(ms(at));
-                pages.failed();
-                pages.response(ms(at + 5), kb(1));
-            }
-        }
-        assert_eq!(pages.complete(ms(11_000)), None);
-        pages.request(ms(20_000));
-        pages.failed();
-        pages.response(ms(20_010), kb(1));
-        pages.request(ms(20_010));
-        pages.response(ms(20_020), kb(1));
-        assert_eq!(pages.complete(ms(30_000)).unwrap().responses, 2);
-    }
-
-    #[test]
-    fn ends_without_a_beginning_and_time_that_runs_backwards_do_no_harm() {
-        let mut pages = Pages::new(ms(100), Start::Cold);
-        pages.cancelled(ms(0));
-        pages.response(ms(50), kb(1));
-        assert_eq!(pages.complete(ms(5_000)), None);
-        pages.request(ms(6_000));
-        assert_eq!(pages.complete(ms(99_000)), None);
-    }
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

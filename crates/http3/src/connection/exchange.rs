@@ -203,8 +203,8 @@ impl Connection {
             self.expect_progress(id);
         }
         self.remove_if_over(id);
-        if self.shared_config.role == Role::Server && !self.owes_response() {
-            self.events.push_back(Event::Delivered);
+        if self.shared_config.role == Role::Server {
+            self.tell_delivered();
         }
     }
 
@@ -270,6 +270,24 @@ impl Connection {
     fn owes_response(&self) -> bool {
         let mut exchanges = self.exchanges.values();
         exchanges.any(|exchange| exchange.sender.is_some())
+    }
+
+    /// Has [`Event::Delivered`] told as well once the peer has acknowledged all responses that have an end by now, while others
+    /// are in progress. For servers.
+    pub fn watch_delivery(&mut self) {
+        self.watches_delivery = true;
+    }
+
+    fn tell_delivered(&mut self) {
+        let mut senders = self.exchanges.values().filter_map(|it| it.sender.as_ref());
+        let in_progress = match self.watches_delivery {
+            true if senders.any(Sender::is_ended) => return,
+            _ => self.owes_response(),
+        };
+        if self.watches_delivery || !in_progress {
+            self.watches_delivery = false;
+            self.events.push_back(Event::Delivered { in_progress });
+        }
     }
 
     /// The streams of exchanges, in order.

@@ -228,6 +228,10 @@ pub(crate) struct Server {
     pub(crate) resets: Vec<Code>,
     /// Number of times that nothing was left to acknowledge.
     pub(crate) delivered: u64,
+    /// Number of times that nothing was left to acknowledge of what had ended, while something was in progress.
+    pub(crate) watched: u64,
+    /// It asks to be told of that with each response that ends.
+    pub(crate) watches: bool,
     /// Request bodies are left unread.
     pub(crate) lazy: bool,
     pub(crate) received: u64,
@@ -269,7 +273,8 @@ impl Server {
                 answer_unheard(endpoint, connection, &event);
             }
             Event::GoAway | Event::Answered { .. } | Event::Stalled { .. } => {}
-            Event::Delivered => self.delivered += 1,
+            Event::Delivered { in_progress: false } => self.delivered += 1,
+            Event::Delivered { in_progress: true } => self.watched += 1,
             other => panic!("unexpected on a server: {other:?}"),
         }
     }
@@ -377,6 +382,11 @@ impl Server {
                     .unwrap();
             }
             self.work.remove(&(connection, stream));
+            if self.watches
+                && let Some((it, _, _)) = endpoint.connection(connection)
+            {
+                it.watch_delivery();
+            }
         }
     }
 }

@@ -178,7 +178,7 @@ impl Responses {
                 }
                 Event::Stalled { .. } => record(endpoint, handle, Incident::SlowClient),
                 Event::StreamReset { stream, .. } => self.cancelled((handle, stream), endpoint),
-                Event::Delivered => self.delivered(handle, endpoint),
+                Event::Delivered { in_progress } => self.delivered(handle, in_progress, endpoint),
                 Event::Closed { reason } => {
                     tracing::debug!(?handle, %reason, "connection closed");
                     if let CloseReason::Local { code, .. } = reason
@@ -427,13 +427,13 @@ impl Responses {
         });
     }
 
-    /// The client has everything that it asked for.
-    fn delivered(&mut self, handle: ConnectionHandle, endpoint: &mut Endpoint) {
+    /// The client has every response that has ended; whether others are in progress.
+    fn delivered(&mut self, handle: ConnectionHandle, in_progress: bool, endpoint: &mut Endpoint) {
         let now = self.now.instant;
         let is_to_go_back = self.with(handle, endpoint, |exchanges, context| {
             let observer = exchanges.requests.observer();
             observer.arrived(now, || context.carrier.counters());
-            observer.is_to_go_back()
+            !in_progress && observer.is_to_go_back()
         });
         if is_to_go_back == Some(true)
             && let Some(state) = endpoint.state(handle).and_then(Connection::idle_close)
@@ -586,7 +586,9 @@ impl Carrier for Http3Carrier<'_> {
     }
 
     /// An event of the engine's tells it.
-    fn watch(&mut self) {}
+    fn watch(&mut self) {
+        self.http3.watch_delivery();
+    }
 
     fn counters(&mut self) -> Option<Counters> {
         self.quic.path_statistics().as_ref().map(Counters::of_quic)

@@ -282,7 +282,7 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
         self.sent(bytes, context);
         match sent {
             Ok(Sent::Part) => {}
-            Ok(Sent::Waiting) => self.requests.observer().waits(context.now.instant),
+            Ok(Sent::Waiting) => self.requests.observer().waits_for_more(context.now.instant),
             Ok(Sent::All) => {
                 self.take_out(stream);
                 self.answered(stream, context);
@@ -384,9 +384,12 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
         context: &mut ExchangeContext<'_, C>,
     ) {
         self.take_out(stream);
-        let unread = context.pending.cancel(context.carrier.key(stream));
+        let cancelled = context.pending.cancel(context.carrier.key(stream));
+        if cancelled.has_waited {
+            self.requests.observer().given_up(context.now.instant);
+        }
         // The connection's window has them still.
-        context.carrier.release(stream, unread);
+        context.carrier.release(stream, cancelled.unread);
         context.carrier.over(stream);
     }
 }

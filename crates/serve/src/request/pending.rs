@@ -76,6 +76,15 @@ pub(crate) enum Taken {
     Excess,
 }
 
+/// The work of an exchange that was cancelled.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cancelled {
+    /// True if a response, or more of it, was waited for.
+    pub(crate) has_waited: bool,
+    /// Bytes of its upload that came and that the client was not told it may send again.
+    pub(crate) unread: usize,
+}
+
 /// The result with which an exchange goes on.
 pub(crate) enum Ready {
     /// An interim response, and the one that is still waited for.
@@ -237,19 +246,25 @@ impl<K: Copy + Eq + Hash + Unpin + Send + 'static> PendingWork<K> {
     }
 
     /// Drops what `key` waits for, and its upload, as [`end_upload`](Self::end_upload) does.
-    pub(crate) fn cancel(&mut self, key: K) -> usize {
+    pub(crate) fn cancel(&mut self, key: K) -> Cancelled {
         let Some(state) = &mut self.state else {
-            return 0;
+            return Cancelled::default();
         };
-        state.waits.cancel(key);
-        let mut reported = 0;
+        let mut cancelled = Cancelled {
+            has_waited: state.waits.cancel(key),
+            unread: 0,
+        };
         state.ready.retain(|(of, ready)| {
-            if let (true, Ready::Report(report)) = (*of == key, ready) {
-                reported += report.read;
+            if *of == key {
+                match ready {
+                    Ready::Report(report) => cancelled.unread += report.read,
+                    _ => cancelled.has_waited = true,
+                }
             }
             *of != key
         });
-        reported + state.end_upload(key)
+        cancelled.unread += state.end_upload(key);
+        cancelled
     }
 
     /// Drops everything of the exchanges that `are` meant.
@@ -446,7 +461,7 @@ mod tests {
         let mut context = Context::from_waker(Waker::noop());
         assert!(Pin::new(&mut body).poll_frame(&mut context).is_ready());
         assert!(work.poll(&mut context), "it is told of");
-        assert_eq!(work.cancel(1), 100);
+        assert_eq!(work.cancel(1).unread, 100);
         assert!(work.next_ready().is_none());
     }
 

@@ -316,6 +316,8 @@ impl<I> Requests<I> {
         {
             let response = Box::pin(async move { reporter.answer(request).await });
             let response = Later::Files(response);
+            asked.has_waited = true;
+            self.observer.waits(now.instant);
             let asked = Some(asked);
             return Answer::Later(Answering::new(
                 PendingAnswer { asked, response },
@@ -355,7 +357,7 @@ impl<I> Requests<I> {
         let (asked, mut response) = (answered.asked, answered.response);
         self.observer.set_host(asked.host);
         if asked.has_waited {
-            self.observer.goes_on(now.instant);
+            self.observer.begins(now.instant);
         }
         if let Some(connection_half) = asked.connection_half {
             response = upgrade::join(*connection_half, response, self.responder.idle_timeout);

@@ -4,6 +4,7 @@
 //! progress, so that however an exchange ends, nothing of it is left.
 
 mod client_observation;
+mod waits;
 
 use super::busy::Busy;
 use super::counters::Counters;
@@ -193,8 +194,8 @@ impl ConnectionObserver {
         while known.pages.under_way() > others {
             known.pages.cancelled(at);
         }
-        if others == 0 {
-            // What is left of a response that was given up is no part of the next one.
+        if others == 0 || known.pages.is_beginning(at) {
+            // What is left of a response that was given up, and what streams have sent, is no part of the next one.
             (known.busy, known.response) = (Busy::default(), 0);
         }
         if let Some(page) = known.pages.request(at) {
@@ -293,25 +294,6 @@ impl ConnectionObserver {
         }
     }
 
-    /// The response to a request waits for whoever makes it: for its beginning, or for more of it.
-    pub(crate) fn waits(&mut self, now: Instant) {
-        let at = self.timestamp(now);
-        if let Some(known) = &mut self.known {
-            let has_everything = known.busy.bytes() == 0;
-            if known.pages.waits(at, has_everything) {
-                known.busy.mark_app_limited();
-            }
-        }
-    }
-
-    /// A response that waited goes on.
-    pub(crate) fn goes_on(&mut self, now: Instant) {
-        let at = self.timestamp(now);
-        if let Some(known) = &mut self.known {
-            known.pages.goes_on(at);
-        }
-    }
-
     /// A response was handed over whole.
     pub(crate) fn complete(
         &mut self,
@@ -326,8 +308,8 @@ impl ConnectionObserver {
         };
         known.responses += 1;
         let size = DataSize::from_bytes(std::mem::take(&mut known.response));
-        let is_last = known.pages.under_way() == 1;
-        if now >= known.observed_at + OBSERVATION_INTERVAL {
+        let is_last = known.pages.active() <= 1;
+        if known.page.is_some() || now >= known.observed_at + OBSERVATION_INTERVAL {
             known.latest = read().or(known.latest);
             if let Some(page) = known.observe(selection, now, unix) {
                 self.finish(&page);
@@ -379,10 +361,14 @@ impl ConnectionObserver {
     /// An exchange was given up, while nothing else was in progress.
     pub(crate) fn cancelled(&mut self, now: Instant) {
         let at = self.timestamp(now);
-        if let Some(known) = &mut self.known
-            && known.unacknowledged.take().is_some()
-        {
+        let Some(known) = &mut self.known else {
+            return;
+        };
+        if known.unacknowledged.take().is_some() || known.pages.under_way() > 0 {
             known.busy = Busy::default();
+        }
+        // A page that is asked for later is another one.
+        while known.pages.under_way() > 0 {
             known.pages.cancelled(at);
         }
     }

@@ -198,7 +198,7 @@ impl MeasuredBody {
             self.waits = frame.is_pending();
             let now = Instant::now();
             match self.waits {
-                true => requests.observer().waits(now),
+                true => requests.observer().waits_for_more(now),
                 false => requests.observer().goes_on(now),
             }
         }

@@ -1,12 +1,16 @@
-//! Times of pages over every protocol: what an application takes to answer is no time of the path.
+//! Pages over every protocol: what an application takes to answer is no time of the path, and a stream that is open ends
+//! none.
 
 use crate::common::h3::H3;
 use crate::common::{Running, TIME_LIMIT, get, h1, h2, read, soon};
-use altway_serve::Site;
 use altway_serve::select::model::{Context, Judgement, Model, OfferMode};
 use altway_serve::select::{Congestion, Prediction, Reason};
+use altway_serve::{PageMetrics, Site};
 use axum::Router;
+use axum::body::Body;
 use axum::routing::get as on_get;
+use http::header::CONTENT_TYPE;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
@@ -63,19 +67,56 @@ async fn what_an_application_takes_is_no_time_of_the_path_over_every_protocol() 
     over_h3.wait_until(|| Instant::now() >= acknowledged);
     drop((over_h1, over_h2));
     over_h3.close();
-    let give_up = Instant::now() + TIME_LIMIT;
-    let pages = loop {
-        let pages = server.monitor().metrics().protocols.map(|it| it.pages);
-        if pages.iter().all(|it| it.predicted == 1) {
-            break pages;
-        }
-        assert!(Instant::now() < give_up, "{pages:?}");
-        sleep(Duration::from_millis(10)).await;
-    };
+    let pages = loaded(&server, 1).await;
     for (page, name) in pages.iter().zip(["h1", "h2", "h3"]) {
         // Of the path alone the other transport would take twice as long, or half.
         let apart = page.predicted_took.abs_diff(page.predicted_elsewhere);
         assert!(page.predicted_took >= THOUGHT, "{name}: {page:?}");
         assert!(apart < THOUGHT / 4, "{name}: {page:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn visitors_with_an_open_stream_of_events_have_pages_over_every_protocol() {
+    let stream = async || {
+        let events = futures_util::stream::pending::<Result<Vec<u8>, Infallible>>();
+        let content_type = [(CONTENT_TYPE, "text/event-stream")];
+        (content_type, Body::from_stream(events))
+    };
+    let server = Running::tls(|options| {
+        let router = Router::new().route("/", on_get("page"));
+        options.site = Site::service(router.route("/events", on_get(stream)));
+        options.model = Some(Arc::new(Half));
+    });
+    let mut over_h1 = h1(server.connect_tls(&[b"http/1.1"]).await).await;
+    soon(read(soon(over_h1.send_request(get("/"))).await.unwrap())).await;
+    let events_h1 = soon(over_h1.send_request(get("/events"))).await.unwrap();
+    let mut over_h2 = h2(server.connect_tls(&[b"h2"]).await).await;
+    let events_h2 = soon(over_h2.send_request(get("/events"))).await.unwrap();
+    soon(read(soon(over_h2.send_request(get("/"))).await.unwrap())).await;
+    let mut over_h3 = H3::connect(&server);
+    let events_h3 = over_h3.send("/events");
+    over_h3.head(events_h3);
+    assert_eq!(over_h3.get("/").1, b"page");
+    let acknowledged = Instant::now() + Duration::from_millis(100);
+    over_h3.wait_until(|| Instant::now() >= acknowledged);
+    drop((events_h1, events_h2, over_h1, over_h2));
+    over_h3.close();
+    let pages = loaded(&server, 1).await;
+    for page in pages {
+        assert!(page.predicted_took < TIME_LIMIT / 2, "{page:?}");
+    }
+}
+
+/// The figures of pages over each protocol, once each has so many.
+async fn loaded(server: &Running, count: u64) -> [PageMetrics; 3] {
+    let give_up = Instant::now() + TIME_LIMIT;
+    loop {
+        let pages = server.monitor().metrics().protocols.map(|it| it.pages);
+        if pages.iter().all(|it| it.predicted == count) {
+            return pages;
+        }
+        assert!(Instant::now() < give_up, "{pages:?}");
+        sleep(Duration::from_millis(10)).await;
     }
 }

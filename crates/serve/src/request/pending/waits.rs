@@ -103,11 +103,10 @@ impl<K: Copy + Eq + Hash, F: Future + Unpin> Waits<K, F> {
         }
     }
 
-    /// Drops the future with that key, if there is one.
-    pub(super) fn cancel(&mut self, key: K) {
-        if let Some(at) = self.by_key.remove(&key) {
-            self.clear(at);
-        }
+    /// Drops the future with that key; whether there is one.
+    pub(super) fn cancel(&mut self, key: K) -> bool {
+        let at = self.by_key.remove(&key);
+        at.inspect(|at| self.clear(*at)).is_some()
     }
 
     /// Drops the futures whose keys are meant.

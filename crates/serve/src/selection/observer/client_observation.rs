@@ -1,11 +1,11 @@
 //! The client of a connection, and what its connection has shown that is to be observed.
 
-use super::timestamp;
+use super::{MIN_WATCHED, timestamp};
 use crate::selection::busy::Busy;
 use crate::selection::counters::Counters;
 use crate::selection::{HostIndex, Selection};
 use altway_select::{Bulk, Client, Observation, Page, Pages, UnixTime};
-use altway_units::DataSize;
+use altway_units::{DataSize, Timestamp};
 use std::time::Instant;
 
 /// A client, and what its connection has shown of its path since the latest observation.
@@ -57,6 +57,15 @@ impl ClientObservation {
             let acked = arrived.map_or(counters.bytes_acked, |(_, acked)| acked);
             let mut busy = busy;
             self.bulk = busy.end(at, acked, &counters).or(self.bulk);
+        }
+    }
+
+    /// The time from which the client has what was handed over by `at`; `None`: not known.
+    pub(super) fn delivered(&self, at: Timestamp) -> Option<Timestamp> {
+        match self.busy.bytes() {
+            0 => Some(at),
+            bytes if bytes < MIN_WATCHED => Some(at + self.latest?.smoothed_rtt?),
+            _ => None,
         }
     }
 

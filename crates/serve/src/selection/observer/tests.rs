@@ -6,6 +6,9 @@ use altway_select::{ModelKind, Reason};
 use std::cell::Cell;
 use std::net::Ipv4Addr;
 
+mod ends;
+mod streams;
+
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
 const UNIX: UnixTime = UnixTime::from_secs(1_795_392_000);
 const MS: Duration = Duration::from_millis(1);
@@ -262,7 +265,7 @@ fn slowly_answered(selection: &Selection, transport: Transport, wait: Duration, 
         scene.request(1);
         scene.observer.waits(scene.now);
         scene.now += wait;
-        scene.observer.goes_on(scene.now);
+        scene.observer.begins(scene.now);
         scene.sent(20_000);
         scene.now += 60 * MS;
         scene.acknowledged(20_000);
