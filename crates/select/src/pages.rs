@@ -212,7 +212,7 @@ impl Pages {
         self.invalid = true;
     }
 
-    /// The latest page, if a pause has followed it by now. Call it when a connection ends or is idle.
+    /// The latest page, if a pause has followed it by now. Call it when a connection idles.
     pub fn complete(&mut self, now: Timestamp) -> Option<Page> {
         if !self.is_over(now) {
             return None;
@@ -239,6 +239,13 @@ impl Pages {
             };
         }
         page
+    }
+
+    /// The latest page of a connection that ended at `now`: nothing follows it.
+    pub fn conclude(&mut self, now: Timestamp) -> Option<Page> {
+        let delivered = self.all_wait.and_then(|wait| wait.delivered);
+        let latest = now.max(self.ended).max(delivered.unwrap_or(now));
+        self.complete(latest + PAUSE)
     }
 
     /// Number of requests whose end was not reported yet.

@@ -271,3 +271,18 @@ fn ends_without_a_beginning_and_time_that_runs_backwards_do_no_harm() {
     pages.request(ms(6_000));
     assert_eq!(pages.complete(ms(99_000)), None);
 }
+
+#[test]
+fn the_latest_page_of_a_connection_counts_however_soon_it_ends() {
+    for ended in [0, 30, 60, 61] {
+        let mut pages = Pages::new(ms(0), Start::Cold);
+        // Acknowledged, by the smoothed round trip, at 60 ms.
+        one(&mut pages, 0);
+        let page = pages.conclude(ms(ended)).unwrap();
+        assert_eq!((page.first, page.time), (kb(5), Duration::from_millis(60)));
+    }
+    assert_eq!(with_stream().conclude(ms(60)).unwrap().first, kb(20));
+    let mut pages = Pages::new(ms(0), Start::Cold);
+    pages.request(ms(0));
+    assert_eq!(pages.conclude(ms(60)), None);
+}

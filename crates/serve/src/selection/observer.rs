@@ -393,11 +393,11 @@ impl ConnectionObserver {
 
     /// Tells what is known of the path, which nothing more is to be learnt of.
     fn conclude(&mut self, selection: &Selection, now: Instant, unix: UnixTime) {
-        let after = self.timestamp(now) + Duration::from_secs(1);
+        let at = self.timestamp(now);
         let Some(known) = &mut self.known else {
             return;
         };
-        known.page = known.page.or(known.pages.complete(after));
+        known.page = known.page.or(known.pages.conclude(at));
         let page = known.observe(selection, now, unix);
         page.as_ref().inspect(|page| self.finish(page));
         self.log(selection, page.as_ref(), unix);

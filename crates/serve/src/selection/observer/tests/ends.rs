@@ -3,6 +3,27 @@
 use super::*;
 
 #[test]
+fn a_client_that_closes_its_connection_as_soon_as_it_has_everything_shows_its_page() {
+    for bytes in [600, 100_000] {
+        let selection = learned();
+        let mut scene = Scene::new(&selection, Transport::Tcp, 40 * MS);
+        scene.request(1);
+        scene.sent(bytes);
+        scene.acknowledged(bytes);
+        scene.complete();
+        // The kernel says more exactly when that was than the clock that was read before it was asked.
+        scene.now += 39 * MS;
+        let mut counters = scene.counters.get();
+        counters.arrived = Some((scene.now + MS, bytes));
+        scene.counters.set(counters);
+        let read = || Some(scene.counters.get());
+        let (now, observer) = (scene.now, &mut scene.observer);
+        observer.end(&selection, now, UNIX, read);
+        assert!(observer.take_finished().is_some(), "{bytes}");
+    }
+}
+
+#[test]
 fn the_page_after_one_that_was_given_up_counts() {
     let selection = learned();
     let mut scene = Scene::new(&selection, Transport::Quic, 10 * MS);
