@@ -5,7 +5,8 @@ use crate::body::{ProxyBody, Timing};
 use crate::statistics::Statistics;
 use crate::websocket;
 use altway_serve::{
-    ClientCertificate, ContentTooLong, EarlyHints, RequestBody, RequestContext, Responder, Upgrade,
+    ClientCertificate, ClientPrefix, ContentTooLong, EarlyHints, PrefixLengths, RequestBody,
+    RequestContext, Responder, Upgrade,
 };
 use altway_upstream::heads::Received;
 use altway_upstream::rewrite::{BadPath, FieldChanges, PathChange};
@@ -15,6 +16,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderValue, MAX_FORWARDS, RETRY_AFTER, SERVER};
 use http::{Method, Request, Response, StatusCode};
 use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -27,6 +29,8 @@ pub struct Settings {
     /// Networks of proxies before this one that are trusted. Forwarded and X-Forwarded-For from them are extended;
     /// from anybody else these fields are replaced.
     pub trusted: Vec<Network>,
+    /// Prefixes of addresses that are one client, where requests at a time are shared out.
+    pub client_prefix: PrefixLengths,
     /// The change of the beginning of requests' paths. Location fields of responses are not changed back.
     pub path: PathChange,
     /// Changes of the fields of the servers' responses, made before `fields`.
@@ -47,6 +51,8 @@ pub struct Proxy(Arc<Shared>);
 struct Shared {
     group: Group,
     settings: Settings,
+    /// Makes numbers of clients.
+    numbers: RandomState,
     unanswered_log: UnansweredLog,
 }
 
@@ -58,6 +64,7 @@ impl Proxy {
         Self(Arc::new(Shared {
             group,
             settings,
+            numbers: RandomState::new(),
             unanswered_log: UnansweredLog::default(),
         }))
     }
@@ -153,11 +160,14 @@ impl Shared {
         if self.change_path(&mut request).is_err() {
             return self.at_once(StatusCode::BAD_REQUEST, timing);
         }
+        let is_trusted = self.settings.trusted.iter().any(|it| it.contains(peer));
+        let prefix = || ClientPrefix::of(peer, self.settings.client_prefix);
         let received = Received {
             peer,
             port: client.address.port(),
+            client: (!is_trusted).then(|| self.numbers.hash_one(prefix())),
             local: client.local,
-            is_trusted: self.settings.trusted.iter().any(|it| it.contains(peer)),
+            is_trusted,
             scheme: if client.is_secure { "https" } else { "http" },
             version,
             is_early: request_context.is_early,

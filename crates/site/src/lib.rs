@@ -92,8 +92,8 @@ fn target(
     Ok(match &route.action {
         Action::Files(files) => files::site(site, route, files)?,
         Action::Proxy(proxy) => {
-            let most = plan.config().limits.body_limit(site, proxy);
-            Site::responder(proxy::service(site, route, proxy, most, statistics)?)
+            let limits = &plan.config().limits;
+            Site::responder(proxy::service(site, route, proxy, limits, statistics)?)
         }
         Action::Redirect(redirect) => {
             Site::service(Answers::redirect(site, route, redirect.clone()))

@@ -3,7 +3,7 @@
 use crate::answers::{fields_of, replace};
 use crate::{Error, secret};
 use altway_config::{Balance as BalancePlan, FieldChanges as FieldChangesPlan};
-use altway_config::{FieldPattern as FieldPatternPlan, HeaderField, PathPrefix, TlsName};
+use altway_config::{FieldPattern as FieldPatternPlan, HeaderField, Limits, PathPrefix, TlsName};
 use altway_config::{Proxy as ProxyPlan, Route, Site, Upstream, UpstreamPlace, UpstreamProtocol};
 use altway_proxy::{Proxy, Settings, Statistics};
 use altway_units::DataSize;
@@ -16,20 +16,21 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use rustls::pki_types::ServerName;
 use std::sync::Arc;
 
-/// The service of a route; counts what it does in `statistics`. `most`: the longest content of a request.
+/// The service of a route, under the limits of its server; counts what it does in `statistics`.
 pub(crate) fn service(
     site: &Site,
     route: &Route,
     proxy: &ProxyPlan,
-    most: DataSize,
+    limits: &Limits,
     statistics: &Arc<Statistics>,
 ) -> Result<Proxy, Error> {
     let pool = pool(site, route);
     let mut options = options(proxy)?;
-    options.max_body = Some(most.as_bytes());
+    options.max_body = Some(limits.body_limit(site, proxy).as_bytes());
     let group = Group::after(options, statistics.group(&pool).as_ref())?;
     let text = |prefix: &Option<PathPrefix>| prefix.as_ref().map(|it| it.as_str().to_owned());
     let settings = Settings {
+        client_prefix: limits.client_prefix,
         path: PathChange {
             strip: text(&proxy.strip_prefix),
             add: text(&proxy.add_prefix),

@@ -294,6 +294,7 @@ mod tests {
         let received = Received {
             peer: [127, 0, 0, 1].into(),
             port: 1,
+            client: None,
             local: None,
             is_trusted: false,
             scheme: "http",

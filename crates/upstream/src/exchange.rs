@@ -293,7 +293,9 @@ impl Exchange {
         let options = &self.group.options;
         let pool = self.group.pool(member);
         let connector = &self.group.members[member].connector;
-        let turn = pool.turn(options.connect_timeout).await;
+        let turn = pool
+            .turn(self.received.client, options.connect_timeout)
+            .await;
         let lease = turn.ok_or(Refusal {
             status: StatusCode::SERVICE_UNAVAILABLE,
             reason: Reason::Busy,

@@ -44,7 +44,8 @@ pub struct Options {
     /// stream of events, may pause for so long again and again.
     pub min_rate: Option<MinRate>,
     /// Requests at a time that a worker has at one server, and so its connections; as many more wait, and those
-    /// beyond are answered 503. Default: 1,000.
+    /// beyond are answered 503. Of four or more a ninth part, two at least, is for clients
+    /// ([`Received::client`](crate::heads::Received::client)) that have few of it, so that none takes all. Default: 1,000.
     pub max_requests: usize,
     /// Host of the requests; `None`: what the client has asked for.
     pub host: Option<HeaderValue>,
@@ -511,7 +512,7 @@ mod tests {
             former.0.members[1].note(Health::failed);
         }
         former.0.pool(1).counters.request();
-        let running = former.0.pool(1).turn_now();
+        let running = former.0.pool(1).turn_now(None);
         let new = Group::after(options(&[2, 3, 2]), Some(&former)).unwrap();
         assert_eq!(
             available(&new),

@@ -1,5 +1,6 @@
 //! The fields of messages that pass a proxy: what ends with the hop, and what the proxy says of the hop before.
 
+use crate::ClientNumber;
 use altway_message::{Refusal, hop_by_hop, response_length};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -62,6 +63,8 @@ pub struct Received<'r> {
     pub peer: IpAddr,
     /// Port of the peer.
     pub port: u16,
+    /// The client among whom places at a server are shared out; `None` for one that speaks for many.
+    pub client: Option<ClientNumber>,
     /// The address and port that the peer's connection was made to, where that is known.
     pub local: Option<SocketAddr>,
     /// True if that peer is a proxy whose word on the client counts.

@@ -44,6 +44,7 @@ pub use counters::{FAILURES, LATENCY_BUCKETS_MS, Latency, ServerStatistics};
 pub use error::{Error, Reason, Refusal};
 pub use exchange::{Answer, Interim, InterimHandler, Sending};
 pub use group::{Check, Group, MinRate, Options, WeakGroup};
+pub use pool::ClientNumber;
 pub use response::ResponseBody;
 pub use server::{Address, Protocol, Server};
 pub use tls::{ClientCertificate, Roots};

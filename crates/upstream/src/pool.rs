@@ -1,7 +1,9 @@
 //! The connections of one worker to one server, and the bound on its requests there.
 
+mod reserve;
 mod shared;
 
+pub use reserve::ClientNumber;
 pub(crate) use shared::SharedConnection;
 
 use crate::connect::{Connector, in_time};
@@ -10,6 +12,7 @@ use crate::http1::Http1;
 use crate::http2::{self, Http2};
 use crate::http3::Http3;
 use crate::resolve::Names;
+use reserve::Reserve;
 use shared::SharedConnections;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -48,6 +51,8 @@ pub(crate) struct Pool {
     /// Each connection carries one request, as its header of the PROXY protocol speaks for one client.
     is_of_one_client: bool,
     permits: Semaphore,
+    /// Places beside these.
+    reserve: Reserve,
     /// Requests in progress at the server, of all workers and groups.
     in_progress: Arc<AtomicUsize>,
     waiting: AtomicUsize,
@@ -77,7 +82,8 @@ impl Pool {
             http3: SharedConnections::default(),
             is_swept: AtomicBool::new(false),
             is_of_one_client,
-            permits: Semaphore::new(most),
+            permits: Semaphore::new(most - Reserve::size(most)),
+            reserve: Reserve::of(most),
             in_progress,
             waiting: AtomicUsize::new(0),
             most,
@@ -85,9 +91,13 @@ impl Pool {
         }
     }
 
-    /// Waits for the turn of a request, for `wait` at most; `None`: too many wait already, or it took too long.
-    pub(crate) async fn turn(self: &Arc<Self>, wait: Duration) -> Option<Lease> {
-        if let Some(lease) = self.turn_now() {
+    /// Waits for the turn of a client's request, for `wait` at most; `None`: too many wait already, or it took too long.
+    pub(crate) async fn turn(
+        self: &Arc<Self>,
+        client: Option<ClientNumber>,
+        wait: Duration,
+    ) -> Option<Lease> {
+        if let Some(lease) = self.turn_now(client) {
             return Some(lease);
         }
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= self.most {
@@ -95,15 +105,37 @@ impl Pool {
             return None;
         }
         let counted = ActiveRequest(&self.waiting);
-        let permit = tokio::time::timeout(wait, self.permits.acquire()).await;
+        let claim = self.claim(client);
+        let turn = async {
+            tokio::select! {
+                permit = self.permits.acquire() => Some(Lease::new(self, permit.ok()?, None)),
+                permit = self.reserve.places.acquire(), if claim.is_some() => {
+                    Some(Lease::new(self, permit.ok()?, claim))
+                }
+            }
+        };
+        let lease = tokio::time::timeout(wait, turn).await;
         drop(counted);
-        Some(Lease::new(self, permit.ok()?.ok()?))
+        lease.ok()?
     }
 
-    /// The turn of a request; `None`: it has to wait for it.
-    pub(crate) fn turn_now(self: &Arc<Self>) -> Option<Lease> {
-        let permit = self.permits.try_acquire().ok()?;
-        Some(Lease::new(self, permit))
+    /// The turn of a client's request; `None`: it has to wait for it.
+    pub(crate) fn turn_now(self: &Arc<Self>, client: Option<ClientNumber>) -> Option<Lease> {
+        if let Ok(permit) = self.permits.try_acquire() {
+            return Some(Lease::new(self, permit, None));
+        }
+        let claim = self.claim(client)?;
+        let permit = self.reserve.places.try_acquire().ok()?;
+        Some(Lease::new(self, permit, Some(claim)))
+    }
+
+    /// The right to a place in reserve; `None` for a client that has its share of them. One without a number may have all.
+    fn claim(self: &Arc<Self>, client: Option<ClientNumber>) -> Option<Claim> {
+        let may = client.is_none_or(|client| self.reserve.claim(client));
+        may.then(|| Claim {
+            pool: Arc::clone(self),
+            client,
+        })
     }
 
     /// An idle connection that can be used, to an address that `names` still have. `can_repeat`: the request may be sent again where it finds the connection
@@ -241,28 +273,54 @@ impl Drop for Swept {
 
 /// The place of a request at a server. Its connection goes back to the pool only after a whole response.
 #[derive(Debug)]
-pub(crate) struct Lease(Arc<Pool>);
+pub(crate) struct Lease {
+    pool: Arc<Pool>,
+    /// The place is one in reserve. In a box, for few are.
+    claim: Option<Box<Claim>>,
+}
+
+/// The right to a place in reserve.
+#[derive(Debug)]
+struct Claim {
+    pool: Arc<Pool>,
+    client: Option<ClientNumber>,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if let Some(client) = self.client {
+            self.pool.reserve.release(client);
+        }
+    }
+}
 
 impl Lease {
-    fn new(pool: &Arc<Pool>, permit: SemaphorePermit<'_>) -> Self {
+    fn new(pool: &Arc<Pool>, permit: SemaphorePermit<'_>, claim: Option<Claim>) -> Self {
         // It is given back with the lease, which does not borrow the pool.
         permit.forget();
         pool.in_progress.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(pool))
+        Self {
+            pool: Arc::clone(pool),
+            claim: claim.map(Box::new),
+        }
     }
 
     /// The response is whole `now`. `connection`: the one that it came over, if that can carry another request.
     pub(crate) fn release(self, connection: Option<Http1>, now: Instant) {
         if let Some(connection) = connection {
-            self.0.put(connection, now);
+            self.pool.put(connection, now);
         }
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.0.in_progress.fetch_sub(1, Ordering::Relaxed);
-        self.0.permits.add_permits(1);
+        self.pool.in_progress.fetch_sub(1, Ordering::Relaxed);
+        let places = match self.claim {
+            None => &self.pool.permits,
+            Some(_) => &self.pool.reserve.places,
+        };
+        places.add_permits(1);
     }
 }
 
@@ -323,6 +381,39 @@ mod tests {
             }
         });
         address
+    }
+
+    #[tokio::test]
+    async fn a_client_never_has_all_places_of_a_server() {
+        let pool = Arc::new(Pool::new(90, false, Arc::default(), Arc::default()));
+        let take = |client| {
+            let pool = Arc::clone(&pool);
+            let leases = std::iter::from_fn(move || pool.turn_now(client));
+            leases.collect::<Vec<_>>()
+        };
+        let of_one = take(Some(1));
+        assert_eq!(of_one.len(), 80 + 2);
+        let another = pool.turn(Some(2), Duration::ZERO).await;
+        assert!(another.is_some());
+        let of_many: Vec<_> = (3..)
+            .map_while(|client| pool.turn_now(Some(client)))
+            .collect();
+        assert_eq!(of_many.len(), 10 - 2 - 1);
+        // Whoever waits has the next place that it may have.
+        let waits = tokio::spawn({
+            let pool = Arc::clone(&pool);
+            async move { pool.turn(Some(99), Duration::from_secs(60)).await.is_some() }
+        });
+        let too_many = pool.turn(Some(1), Duration::ZERO);
+        assert!(too_many.await.is_none());
+        drop(of_many);
+        assert!(waits.await.unwrap());
+        drop((of_one, another));
+        // One that speaks for many has all.
+        let all = take(None);
+        assert_eq!(all.len(), 90);
+        drop(all);
+        assert_eq!(take(Some(1)).len(), 80 + 2, "all were given back");
     }
 
     #[tokio::test]

@@ -242,7 +242,7 @@ mod tests {
         let (response, stream) = connect(sender, request).await.unwrap();
         assert!(response.status().is_success());
         let pool = Arc::new(Pool::new(1, false, Arc::default(), counters));
-        let lease = pool.turn_now().unwrap();
+        let lease = pool.turn_now(None).unwrap();
         (Tunnel::http2(stream, lease).open(), serving)
     }
 

@@ -120,7 +120,7 @@ pub(super) const UPSTREAM_REQUESTS: Key = key(
     "upstream-requests",
     Form::Count(1, MOST),
     "1000",
-    "Requests at a time that a worker has at one server, and so its connections there. As many more wait; those beyond are answered 503. With `proxy`.",
+    "Requests at a time that a worker has at one server, and so its connections there. As many more wait; those beyond are answered 503. Of four or more a ninth part, two at least, is for clients (addresses by `client-prefix`) that have few of it, so that none takes all; proxies that are trusted may. With `proxy`.",
 );
 
 /// `max-body` of a route.

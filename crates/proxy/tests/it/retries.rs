@@ -174,6 +174,7 @@ fn received() -> Received<'static> {
     Received {
         peer: Ipv4Addr::LOCALHOST.into(),
         port: 1,
+        client: None,
         local: None,
         is_trusted: false,
         scheme: "https",

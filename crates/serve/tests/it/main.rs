@@ -40,6 +40,7 @@ mod page_times;
 mod protocols;
 mod proxied;
 mod proxied_http3;
+mod proxied_shares;
 mod proxies;
 mod quic;
 mod rates;

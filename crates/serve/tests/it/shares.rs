@@ -30,7 +30,7 @@ fn start(tls: bool, change: impl FnOnce(&mut Options)) -> Running {
 }
 
 /// A TCP connection from an address of its own: 127.0.0.2 and on.
-async fn connect_from(server: SocketAddr, last: u8) -> TcpStream {
+pub(crate) async fn connect_from(server: SocketAddr, last: u8) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     let own = Ipv4Addr::new(127, 0, 0, last);
     socket.bind((own, 0).into()).unwrap();

@@ -34,7 +34,7 @@ impl Exchange {
             return None;
         }
         let pool = self.group.pool(member);
-        let lease = pool.turn_now()?;
+        let lease = pool.turn_now(self.received.client)?;
         let began = self.received.began;
         let names = &self.group.members[member].connector.names;
         let connection = pool.idle(names, retry::is_idempotent(&self.parts.method), began)?;

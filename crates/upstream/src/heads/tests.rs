@@ -9,6 +9,7 @@ fn received() -> Received<'static> {
     Received {
         peer: PEER,
         port: 1,
+        client: None,
         local: None,
         is_trusted: false,
         scheme: "https",
@@ -100,6 +101,7 @@ fn what_a_trusted_proxy_says_is_continued() {
         is_trusted: true,
         peer: "2001:db8::1".parse().unwrap(),
         port: 1,
+        client: None,
         local: None,
         scheme: "http",
         version: Version::HTTP_11,

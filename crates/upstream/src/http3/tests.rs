@@ -214,6 +214,7 @@ async fn a_request_that_a_server_has_not_begun_is_sent_again_whatever_its_method
             let received = Received {
                 peer: address.ip(),
                 port: 1,
+                client: None,
                 local: None,
                 is_trusted: false,
                 scheme: "https",

@@ -57,6 +57,7 @@ fn a_client_s_fields_are_written_as_they_pass() {
     let received = Received {
         peer: std::net::Ipv4Addr::LOCALHOST.into(),
         port: 1,
+        client: None,
         local: None,
         is_trusted: false,
         scheme: "https",
