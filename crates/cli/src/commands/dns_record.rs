@@ -143,9 +143,13 @@ fn fault(records: &[HttpsRecord], policy: &ModelKind) -> Option<&'static str> {
     // An alias says nothing of protocols.
     let mut services = records.iter().filter(|record| record.priority > 0);
     let has_http3 = |record: &HttpsRecord| record.alpn.iter().any(|alpn| alpn == "h3");
+    let is_anywhere = services.clone().any(has_http3);
+    let is_everywhere = services.all(has_http3);
     match policy {
-        ModelKind::FixedH3 => services.any(|record| !has_http3(record)).then_some(HINDERS),
-        _ => services.any(has_http3).then_some(BYPASSES),
+        ModelKind::FixedH3 => (!is_everywhere).then_some(HINDERS),
+        _ if is_anywhere => Some(BYPASSES),
+        ModelKind::FixedH2 => None,
+        _ => (!is_everywhere).then_some(HINDERS),
     }
 }
 
@@ -340,7 +344,13 @@ mod tests {
         assert_eq!(of(&["h3", "h2"], "h2"), Some(BYPASSES));
         assert_eq!(of(&["h3", "h2"], "h3"), None);
         assert_eq!(of(&["h2"], "h3"), Some(HINDERS));
-        assert_eq!(of(&["h2"], "learned"), None);
+        assert_eq!(of(&["h2"], "h2"), None);
+        // What is advised of it is what is said of it.
+        for policy in ["learned", "threshold", "study"] {
+            assert_eq!(of(&["h2"], policy), Some(HINDERS));
+            assert_eq!(of(&[], policy), Some(HINDERS));
+            assert_eq!(fault(&[], &policy.parse().unwrap()), None);
+        }
         assert_eq!(fault(&[], &ModelKind::FixedH3), None);
         let alias = [HttpsRecord {
             priority: 0,

@@ -88,7 +88,9 @@ fn https_record(host: &str) -> Result<Finding> {
         seen: published.seen(),
         cost: published.fault.map(str::to_owned),
         fix: wrong.then(|| {
-            format!("remove it, or leave h3 out of it: `altway dns-record {host}` says how and why")
+            format!(
+                "remove it, unless one is needed, which then has no h3: `altway dns-record {host}` says why"
+            )
         }),
     })
 }

@@ -119,8 +119,13 @@ fn what_is_published_is_held_against_the_policy() {
         "{said}"
     );
     assert_eq!(check(b"\x02h3\x02h2", "h3").0, Some(0));
-    assert_eq!(check(b"\x02h2", "learned").0, Some(0));
-    assert_eq!(check(b"\x02h2", "h3").0, Some(1));
+    assert_eq!(check(b"\x02h2", "h2").0, Some(0));
+    // As the advice has it: it is no free choice either.
+    for policy in ["learned", "h3"] {
+        let (code, said) = check(b"\x02h2", policy);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains("don't follow Alt-Svc to HTTP/3"), "{said}");
+    }
 }
 
 #[test]
