@@ -8,6 +8,7 @@ use crate::decision::{Decision, Offer, Prediction, Reason};
 use crate::mix::Mix;
 use crate::model::{Context, Judgement, Model, ModelKind, OfferMode};
 use crate::observation::{Observation, Transport};
+use crate::snapshot::KeptHost;
 use crate::store::Store;
 use crate::surface::{Congestion, Surface};
 use crate::visits::Visits;
@@ -72,14 +73,14 @@ impl Config {
 }
 
 /// Slots in which a client's state keeps what it was told.
-const SLOTS: u8 = 8;
+pub(crate) const SLOTS: u8 = 8;
 
 /// A host with decisions of its own, because a download host and a site differ. It takes about 2 KiB: make one for
 /// each configured name, never for each name that a client asks for.
 #[derive(Debug, Default)]
 pub struct Host {
     name: Box<str>,
-    slot: u8,
+    pub(crate) slot: u8,
     pub(crate) mix: Mutex<Mix>,
     model: Option<Box<dyn Model>>,
 }
@@ -182,8 +183,8 @@ pub struct Selector {
     pub(crate) classes: Classes,
     pub(crate) visits: Mutex<Visits>,
     pub(crate) beacons: Beacons,
-    /// Mixes of hosts by the keyed hashes of their names, from a snapshot.
-    pub(crate) mixes: Mutex<BTreeMap<u64, Mix>>,
+    /// Hosts of a snapshot by the keyed hashes of their names.
+    pub(crate) kept_hosts: Mutex<BTreeMap<u64, KeptHost>>,
 }
 
 impl Selector {
@@ -200,7 +201,7 @@ impl Selector {
             surface: config.surface,
             visits: Mutex::default(),
             beacons: Beacons::new(),
-            mixes: Mutex::default(),
+            kept_hosts: Mutex::default(),
         }
     }
 

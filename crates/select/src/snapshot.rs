@@ -9,18 +9,26 @@ use crate::cusum::{self, Cusum};
 use crate::mix::Mix;
 use crate::network;
 use crate::secret::Domain;
+use crate::selector::SLOTS;
 use crate::{ClientClass, Congestion, Host, Secret, Selector, UnixTime};
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError};
 
 const MAGIC: &[u8; 8] = b"altwsel\n";
 const VERSION: u32 = 3;
 
-/// The version before, which had no mixes of pages.
-const WITHOUT_MIXES: u32 = 2;
+/// The version before, which had no hosts.
+const WITHOUT_HOSTS: u32 = 2;
 
-/// Hosts of which a snapshot may have the mix.
+/// Hosts that a snapshot may have.
 const MAX_HOSTS: u64 = 4_096;
+
+/// A host as a snapshot has it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct KeptHost {
+    slot: u8,
+    mix: Mix,
+}
 
 /// Reasons why bytes are no snapshot for this selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -44,7 +52,7 @@ pub enum SnapshotError {
 }
 
 impl Selector {
-    /// Everything that is known, with the pages of these hosts, 4,096 of them at most. About 49 bytes a client, 25 a
+    /// Everything that is known, with the slots and the pages of these hosts, 4,096 of them at most. About 49 bytes a client, 25 a
     /// network, and some hundred a host.
     #[must_use]
     pub fn snapshot<'a>(
@@ -84,7 +92,7 @@ impl Selector {
         to.extend(clients);
         to.extend(((networks.len() / (network::SIZE + 1)) as u64).to_le_bytes());
         to.extend(networks);
-        self.write_mixes(&mut to, hosts);
+        self.write_hosts(&mut to, hosts);
         to.extend(checksum(&self.secret, &to).to_le_bytes());
         to
     }
@@ -113,44 +121,76 @@ impl Selector {
         for (shard, entry) in snapshot.networks {
             self.store.restore_network(shard.into(), entry, holds, now);
         }
-        *self.mixes.lock().unwrap_or_else(PoisonError::into_inner) = snapshot.mixes;
+        *self
+            .kept_hosts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = snapshot.hosts;
         Ok(())
     }
 
     /// Lets a host that has counted no page yet go on with those that a [restored](Self::restore) snapshot had of its
     /// name.
     pub fn recall(&self, host: &Host) {
-        let mixes = self.mixes.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(kept) = mixes.get(&self.host_key(host)) else {
+        let Some(kept) = self.kept_host(host.name()) else {
             return;
         };
         let mut mix = host.mix.lock().unwrap_or_else(PoisonError::into_inner);
         if mix.is_empty() {
-            mix.clone_from(kept);
+            *mix = kept.mix;
         }
     }
 
-    fn host_key(&self, host: &Host) -> u64 {
-        let name = host.name().to_ascii_lowercase();
+    /// The host that a request for `name` was decided for by whoever made the [restored](Self::restore) snapshot, in its slot and
+    /// with its pages: that of the name, that of `*.` and what follows its first label, or that of all others.
+    #[must_use]
+    pub fn host_of_snapshot(&self, name: &str) -> Host {
+        let above = name.split_once('.').map(|(_, above)| format!("*.{above}"));
+        let names = [Some(name), above.as_deref(), Some("")];
+        let mut names = names.into_iter().flatten();
+        let found = names.find_map(|name| Some((name, self.kept_host(name)?)));
+        let Some((name, kept)) = found else {
+            return Host::new(name);
+        };
+        let mut host = Host::new(name);
+        host.slot = kept.slot;
+        host.mix = Mutex::new(kept.mix);
+        host
+    }
+
+    fn kept_host(&self, name: &str) -> Option<KeptHost> {
+        let hosts = self.kept_hosts.lock();
+        let hosts = hosts.unwrap_or_else(PoisonError::into_inner);
+        hosts.get(&self.host_key(name)).cloned()
+    }
+
+    fn host_key(&self, name: &str) -> u64 {
+        let name = name.to_ascii_lowercase();
         self.secret.hash(Domain::Host, &[name.as_bytes()])
     }
 
-    /// Writes the mixes of hosts; of hosts with one name, as with another policy, the mix with the most pages.
-    fn write_mixes<'a>(&self, to: &mut Vec<u8>, hosts: impl IntoIterator<Item = &'a Host>) {
-        let mut mixes: BTreeMap<u64, Mix> = BTreeMap::new();
+    /// Writes hosts; of those with one name, as with another policy, the mix with the most pages and the slot of the latest,
+    /// but for those without a name, of which the first is that of all others.
+    fn write_hosts<'a>(&self, to: &mut Vec<u8>, hosts: impl IntoIterator<Item = &'a Host>) {
+        let mut kept_hosts: BTreeMap<u64, KeptHost> = BTreeMap::new();
         for host in hosts {
-            let mix = host.mix.lock().unwrap_or_else(PoisonError::into_inner);
-            if mix.is_empty() || mixes.len() as u64 == MAX_HOSTS {
+            let key = self.host_key(host.name());
+            let is_new = !kept_hosts.contains_key(&key);
+            if is_new && kept_hosts.len() as u64 == MAX_HOSTS {
                 continue;
             }
-            let kept = mixes.entry(self.host_key(host)).or_default();
-            if kept.pages() < mix.pages() {
-                kept.clone_from(&mix);
+            let kept = kept_hosts.entry(key).or_default();
+            if is_new || !host.name().is_empty() {
+                kept.slot = host.slot;
+            }
+            let mix = host.mix.lock().unwrap_or_else(PoisonError::into_inner);
+            if kept.mix.pages() < mix.pages() {
+                kept.mix.clone_from(&mix);
             }
         }
-        to.extend((mixes.len() as u64).to_le_bytes());
-        for (key, mix) in mixes {
+        to.extend((kept_hosts.len() as u64).to_le_bytes());
+        for (key, KeptHost { slot, mix }) in kept_hosts {
             to.extend(key.to_le_bytes());
+            to.push(slot);
             mix.write(to);
         }
     }
@@ -166,7 +206,7 @@ impl Selector {
             .take()
             .map(|it| u32::from_le_bytes(*it))
             .ok_or(SnapshotError::Format)?;
-        if !matches!(found, WITHOUT_MIXES | VERSION) {
+        if !matches!(found, WITHOUT_HOSTS | VERSION) {
             return Err(SnapshotError::Version { found });
         }
         if from.u64() != Some(identity(&self.secret)) {
@@ -185,7 +225,7 @@ impl Selector {
 pub fn snapshot_congestion(bytes: &[u8]) -> Option<[Congestion; 2]> {
     let mut from = Reader(bytes);
     let is_ours = from.take::<8>()? == MAGIC
-        && matches!(u32::from_le_bytes(*from.take()?), WITHOUT_MIXES | VERSION);
+        && matches!(u32::from_le_bytes(*from.take()?), WITHOUT_HOSTS | VERSION);
     let _identity = from.u64()?;
     is_ours.then(|| from.congestion())?
 }
@@ -204,7 +244,7 @@ struct Parts<'a> {
     classes: Vec<State>,
     clients: Vec<(u8, &'a [u8; client_state::SIZE])>,
     networks: Vec<(u8, &'a [u8; network::SIZE])>,
-    mixes: BTreeMap<u64, Mix>,
+    hosts: BTreeMap<u64, KeptHost>,
 }
 
 impl<'a> Parts<'a> {
@@ -226,9 +266,9 @@ impl<'a> Parts<'a> {
         }
         let clients = from.entries()?;
         let networks = from.entries()?;
-        let mixes = match version {
-            WITHOUT_MIXES => BTreeMap::new(),
-            _ => read_mixes(from)?,
+        let hosts = match version {
+            WITHOUT_HOSTS => BTreeMap::new(),
+            _ => read_hosts(from)?,
         };
         from.0.is_empty().then_some(Self {
             congestion,
@@ -236,14 +276,18 @@ impl<'a> Parts<'a> {
             classes,
             clients,
             networks,
-            mixes,
+            hosts,
         })
     }
 }
 
-fn read_mixes(from: &mut Reader<'_>) -> Option<BTreeMap<u64, Mix>> {
+fn read_hosts(from: &mut Reader<'_>) -> Option<BTreeMap<u64, KeptHost>> {
     let count = from.u64().filter(|count| *count <= MAX_HOSTS)?;
-    let mut read = || Some((from.u64()?, Mix::read(from)?));
+    let mut read = || {
+        let (key, [slot]) = (from.u64()?, *from.take()?);
+        let mix = Mix::read(from)?;
+        (slot < SLOTS).then_some((key, KeptHost { slot, mix }))
+    };
     (0..count).map(|_| read()).collect()
 }
 

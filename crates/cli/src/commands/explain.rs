@@ -218,16 +218,13 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
 /// Explanations for the class that is asked for, or for all that are known at the address.
 fn explain(arguments: &Arguments, knowledge: &Knowledge) -> Vec<Explanation> {
     let supposed = arguments.what_if.unwrap_or_default();
-    let host = match &arguments.host {
-        Some(name) => Host::new(name),
-        None => Host::default(),
-    };
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = UnixTime::from_secs(seconds.unwrap_or_default().as_secs());
     let class = arguments.class.unwrap_or(ClientClass::OTHER);
     let client = knowledge.client(arguments.address, class);
     let selector = knowledge.selector();
-    selector.recall(&host);
+    let name = arguments.host.as_deref().unwrap_or_default();
+    let host = selector.host_of_snapshot(name);
     let moment = DecisionRequest {
         min_rtt: supposed.rtt,
         ..DecisionRequest::new(now, Transport::Tcp)

@@ -77,6 +77,44 @@ fn a_snapshot_is_the_same_after_a_round_trip_and_decides_the_same() {
 }
 
 #[test]
+fn a_snapshot_knows_which_host_a_name_is_and_its_slot() {
+    let before = selector(1);
+    let mut hosts = vec![Host::default()];
+    // All have the slot of the first but for what they avoid.
+    for name in ["b.test", "c.test", "*.d.test", "p.test"] {
+        let taken = hosts.iter().fold(0, |all, it| all | it.taken_slot());
+        hosts.push(Host::new(name).avoiding(taken));
+    }
+    let other_policy = Host::new("c.test").avoiding(!(1 << 7));
+    let shared = Host::new("").avoiding(1);
+    let all = hosts.iter().chain([&other_policy, &shared]);
+    let after = selector(1);
+    after.restore(&before.snapshot(all, NOW), NOW).unwrap();
+    let found = |name: &str| {
+        let host = after.host_of_snapshot(name);
+        (host.name().to_owned(), host.taken_slot())
+    };
+    for (name, host) in [
+        ("B.test", &hosts[1]),
+        ("c.test", &other_policy),
+        ("x.d.test", &hosts[3]),
+        ("p.test", &hosts[4]),
+        ("d.test", &hosts[0]),
+        ("x.y.d.test", &hosts[0]),
+        ("", &hosts[0]),
+    ] {
+        let (of, slot) = found(name);
+        assert_eq!(
+            (of.to_ascii_lowercase().as_str(), slot),
+            (host.name(), host.taken_slot()),
+            "{name}"
+        );
+    }
+    let nothing = selector(1);
+    assert_eq!(nothing.host_of_snapshot("b.test").name(), "b.test");
+}
+
+#[test]
 fn a_host_goes_on_with_its_pages() {
     let before = selector(1);
     let load = |host: &Host, bytes, pages| {
