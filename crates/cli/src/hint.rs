@@ -156,7 +156,7 @@ fn of_uploads(error: &UploadFolderError) -> &'static str {
     }
 }
 
-/// What the servers behind a proxy are reached by.
+/// The hint on an error in how the servers behind a proxy are reached.
 fn of_upstream(error: &UpstreamError) -> Option<&'static str> {
     match error {
         UpstreamError::Roots { .. } | UpstreamError::NoRoots { .. } => Some(

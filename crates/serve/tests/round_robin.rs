@@ -1,5 +1,5 @@
 //! The tests of `it` on connections and workers once more, over one acceptor that hands connections to the workers in turn.
-//! What a worker does with a connection that it has is the same for both.
+//! Requests are left out: a worker answers those of a connection in the same way however it came by it.
 #![allow(
     clippy::unwrap_used,
     reason = "clippy's exemption of tests leaves out their helpers"

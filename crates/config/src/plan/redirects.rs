@@ -7,7 +7,7 @@ use std::num::NonZeroU16;
 /// Redirects in a row after which a browser gives up.
 const MAX_REDIRECTS: usize = 20;
 
-/// What `*` stands for in the path that is followed: nothing that another route would name.
+/// Text in the place of `*` in the path that is followed: nothing that another route would name.
 const ANY: &str = "~";
 
 /// The port of `https` that URLs leave out.

@@ -230,7 +230,7 @@ pub(crate) struct Server {
     pub(crate) delivered: u64,
     /// Number of times that nothing was left to acknowledge of what had ended, while something was in progress.
     pub(crate) watched: u64,
-    /// It asks to be told of that with each response that ends.
+    /// True if the server asks to be told of that with each response that ends.
     pub(crate) watches: bool,
     /// Request bodies are left unread.
     pub(crate) lazy: bool,

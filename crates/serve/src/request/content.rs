@@ -123,7 +123,7 @@ impl Content {
     }
 }
 
-/// What the embedder chooses, which is asked in the midst of a connection, and over HTTP/3 of all of them.
+/// Asks the embedder's choice, in the midst of a connection, and over HTTP/3 of all of them.
 ///
 /// # Errors
 /// The choice panics: the status of its request.

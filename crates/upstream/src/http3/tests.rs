@@ -20,6 +20,24 @@ const OK: &[u8] = &[1, 3, 0, 0, 0xd9];
 const EARLY_HINTS: &[u8] = &[1, 3, 0, 0, 0xd8];
 const NO_CONTENT: &[u8] = &[0, 0];
 
+/// The next request's connection and stream. What comes over streams is read and left.
+fn next_request(endpoint: &mut quic::Endpoint) -> Option<(quic::ConnectionHandle, quic::StreamId)> {
+    while let Some((handle, event)) = endpoint.poll_event() {
+        let (Event::Readable { stream } | Event::Opened { stream }) = event else {
+            continue;
+        };
+        let Some(connection) = endpoint.connection(handle) else {
+            continue;
+        };
+        while let Read::Data(_) = connection.read(stream) {}
+        let is_opened = matches!(event, Event::Opened { .. });
+        if is_opened && stream.direction() == Direction::Bidirectional {
+            return Some((handle, stream));
+        }
+    }
+    None
+}
+
 /// A server that answers the first request of all with `first`, and `next` without end, and others with 200.
 fn flooding(first: &'static [u8], next: &'static [u8]) -> (SocketAddr, Tls) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -27,25 +45,14 @@ fn flooding(first: &'static [u8], next: &'static [u8]) -> (SocketAddr, Tls) {
     let next = Bytes::from(next.repeat(1_000));
     let (mut left, mut flooded) = (Bytes::from_static(first), None);
     let answer = move |endpoint: &mut quic::Endpoint| {
-        while let Some((handle, event)) = endpoint.poll_event() {
-            let Some(connection) = endpoint.connection(handle) else {
-                continue;
-            };
-            match event {
-                Event::Readable { stream } => while let Read::Data(_) = connection.read(stream) {},
-                Event::Opened { stream } => {
-                    while let Read::Data(_) = connection.read(stream) {}
-                    if stream.direction() == Direction::Unidirectional {
-                        continue;
-                    }
-                    if flooded.is_some() {
-                        let _ = connection.write(stream, &mut [Bytes::from_static(OK)]);
-                        let _ = connection.finish(stream);
-                    }
-                    flooded.get_or_insert((handle, stream));
-                }
-                _ => {}
+        while let Some((handle, stream)) = next_request(endpoint) {
+            if flooded.is_some()
+                && let Some(connection) = endpoint.connection(handle)
+            {
+                let _ = connection.write(stream, &mut [Bytes::from_static(OK)]);
+                let _ = connection.finish(stream);
             }
+            flooded.get_or_insert((handle, stream));
         }
         if let Some((handle, stream)) = flooded
             && let Some(connection) = endpoint.connection(handle)
@@ -131,7 +138,7 @@ async fn content_of_nothing_without_end_ends_the_connection() {
     assert!(connection.is_closed());
 }
 
-/// What a server says to the first request of all in place of an answer.
+/// A server's refusal of the first request of all, in place of an answer.
 #[derive(Debug, Clone, Copy)]
 enum Refusal {
     /// GOAWAY, with the ID of the first stream.
@@ -141,6 +148,10 @@ enum Refusal {
     /// H3_REQUEST_REJECTED on the stream.
     Reset,
 }
+
+/// Error codes (RFC 9114 section 8.1).
+const H3_NO_ERROR: u64 = 0x100;
+const H3_REQUEST_REJECTED: u64 = 0x10b;
 
 /// The control stream of a server that takes no request: its type, empty SETTINGS, and GOAWAY.
 const GOAWAY: &[u8] = &[0, 4, 0, 7, 1, 0];
@@ -154,38 +165,28 @@ fn refusing(refusal: Refusal) -> (SocketAddr, tempfile::NamedTempFile) {
         if let Some(handle) = ending.take()
             && let Some(connection) = endpoint.connection(handle)
         {
-            connection.close(0x100, b"");
+            connection.close(H3_NO_ERROR, b"");
         }
-        while let Some((handle, event)) = endpoint.poll_event() {
+        while let Some((handle, stream)) = next_request(endpoint) {
             let Some(connection) = endpoint.connection(handle) else {
                 continue;
             };
-            match event {
-                Event::Readable { stream } => while let Read::Data(_) = connection.read(stream) {},
-                Event::Opened { stream } => {
-                    while let Read::Data(_) = connection.read(stream) {}
-                    if stream.direction() == Direction::Unidirectional {
-                        continue;
-                    }
-                    if !std::mem::take(&mut is_first) {
-                        let _ = connection.write(stream, &mut [Bytes::from_static(OK)]);
-                        let _ = connection.finish(stream);
-                        continue;
-                    }
-                    if let Refusal::Reset = refusal {
-                        connection.reset(stream, 0x10b);
-                        connection.stop(stream, 0x10b);
-                        continue;
-                    }
-                    let control = connection.open(Direction::Unidirectional).unwrap();
-                    let said = connection.write(control, &mut [Bytes::from_static(GOAWAY)]);
-                    assert!(said.unwrap());
-                    if let Refusal::GoAwayAndClose = refusal {
-                        // Once that has been sent.
-                        ending = Some(handle);
-                    }
-                }
-                _ => {}
+            if !std::mem::take(&mut is_first) {
+                let _ = connection.write(stream, &mut [Bytes::from_static(OK)]);
+                let _ = connection.finish(stream);
+                continue;
+            }
+            if let Refusal::Reset = refusal {
+                connection.reset(stream, H3_REQUEST_REJECTED);
+                connection.stop(stream, H3_REQUEST_REJECTED);
+                continue;
+            }
+            let control = connection.open(Direction::Unidirectional).unwrap();
+            let said = connection.write(control, &mut [Bytes::from_static(GOAWAY)]);
+            assert!(said.unwrap());
+            if let Refusal::GoAwayAndClose = refusal {
+                // Once that has been sent.
+                ending = Some(handle);
             }
         }
     };
