@@ -72,7 +72,7 @@ pub(crate) enum UdpGate {
 #[derive(Debug, Clone)]
 pub(crate) struct TokenBucket {
     policer: Policer,
-    /// In [`PARTS`] of a bit.
+    /// Bits that may be sent at once, in [`PARTS`] of a bit.
     tokens: u128,
     filled: Timestamp,
 }

@@ -82,7 +82,7 @@ struct Table {
 /// The connections of an endpoint that have been asked to end.
 #[derive(Default)]
 struct EvictedConnections {
-    /// Until they are polled.
+    /// Their handles, until they are polled.
     connections: Vec<ConnectionHandle>,
     /// The task that polls them.
     waker: Option<Waker>,

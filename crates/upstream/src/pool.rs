@@ -185,8 +185,8 @@ impl Pool {
         self.shared(&self.http2, connector, open).await
     }
 
-    /// As many as the connections have that are known, so that a server which takes fewer than others do refuses those of the
-    /// first connection alone: they are sent again once.
+    /// Streams that a new connection is taken to have: as many as the known ones, so that a server which takes fewer than others do
+    /// refuses those of the first connection alone. They are sent again once.
     fn first_streams(&self) -> usize {
         if let Some(known) = self.http2.least(Http2::streams) {
             let streams = known.clamp(1, http2::FIRST_STREAMS);

@@ -23,7 +23,7 @@ struct Kernel {
 }
 
 impl Kernel {
-    /// In the places of the next notes stand two from the lap before, at time 1, of packets like `packet`.
+    /// A ring in which the places of the next notes hold two from the lap before, at time 1, of packets like `packet`.
     fn new(packet: [u8; 8]) -> Self {
         let old = |number| [1, mark(number, tail(&packet))];
         let [first, second] = [0, 1].map(old);

@@ -271,7 +271,7 @@ fn hosts_of_one_client_are_decided_by_what_they_send() {
     );
 }
 
-/// As measured: ten megabytes take a browser 10 to 20 % longer over HTTP/3 there, and a page of some hundred kilobytes less.
+/// Measured on such paths, ten megabytes take a browser 10 to 20 % longer over HTTP/3, and a page of some hundred kilobytes less.
 #[test]
 fn on_fast_paths_a_browser_is_told_http2_by_a_host_of_downloads_and_http3_by_a_site() {
     // One page tells that it is a host of downloads.

@@ -50,7 +50,7 @@ struct Exchange {
     begin: Option<Box<NewRequest>>,
     /// Sender of the content's pieces, from then on and while there is content.
     pieces: Option<mpsc::Sender<Piece>>,
-    /// What may wait for the reader while it has not taken the piece before.
+    /// Bytes that may wait for the reader while it has not taken the piece before.
     unread: UnreadBytes,
     /// A piece of the response that there was no room for, and that is not of its content.
     end: Option<Frame<Bytes>>,

@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     disable_help_flag = true
 )]
 struct Serve {
-    /// Also an option beside --config, so not one of the flags.
+    /// The admin socket: an option beside --config as well, so not one of the flags.
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<Address>,
     #[command(flatten)]

@@ -137,7 +137,7 @@ async fn bodies_that_nobody_reads_cost_no_turns_and_are_given_up() {
     check("large", 100).await;
 }
 
-/// Here what waits is not bodies, but requests: read and not answered yet.
+/// Requests that were read and are not answered yet wait here, rather than bodies.
 #[tokio::test]
 async fn answers_that_nobody_reads_cost_no_turns_and_are_given_up() {
     check("small", 4_000).await;
