@@ -111,25 +111,24 @@ impl Context {
         requests: &Rc<RefCell<Requests<Infallible>>>,
         stop: StopSignal,
     ) -> Result<(), Failure> {
-        let turn_budget = &TurnBudget::default();
+        let ends = &Ends::default();
         kernel::limit_unsent(&client.stream, KERNEL_UNSENT_BYTES);
         let ahead = WriteAhead::new(&client.admitted.held());
         let gate = Gate::new(self.listener.scheme, &client.admitted.held());
         let counting = Counting::new(stream, ahead.clone());
         let stream = Gated::new(counting, gate.clone(), activity.clone());
-        // Set once the next response is to be the connection's last.
-        let last = &Cell::new(false);
         // Set once the response that opens a tunnel is there, which is the last.
         let opened = &Cell::new(None);
         let service = service_fn(|mut request: hyper::Request<Incoming>| {
             if let Some(refusal) = gate.next_refusal() {
                 request.extensions_mut().insert(refusal);
-                last.set(true);
+                ends.last.set(true);
             }
             activity.engaged(true);
             let now = Now::read();
             let read = || client.probe.counters();
             let version = request.version();
+            ends.asked(&request);
             let mut incoming = tunnel::Incoming::of(&mut request);
             let answer = answer(&mut requests.borrow_mut(), request, now, read, |body| {
                 let body = RequestBody::http1(body, activity.reading(), Arc::clone(unread));
@@ -140,7 +139,7 @@ impl Context {
             let (activity, probe) = (activity.clone(), Rc::clone(&client.probe));
             let (ahead, gate, turns) = (ahead.clone(), gate.clone(), Rc::clone(&self.file_turns));
             async move {
-                turn_budget.keep().await;
+                ends.turn_budget.keep().await;
                 let queue_interim = |status, fields: &HeaderMap| gate.queue_interim(status, fields);
                 let mut response = activity
                     .asked(finished(answer, &requests, queue_interim))
@@ -149,8 +148,9 @@ impl Context {
                 if response.status() == StatusCode::SWITCHING_PROTOCOLS {
                     let outgoing = std::mem::replace(response.body_mut(), Body::empty());
                     opened.set(incoming.map(|incoming| (incoming, outgoing)));
+                    ends.left_open.set(false);
                 } else {
-                    end_if_due(&mut response, version, last.get(), unread);
+                    end_if_due(&mut response, version, ends.last.get(), unread);
                 }
                 ahead.begin();
                 let measured = |body| {
@@ -160,15 +160,13 @@ impl Context {
             }
         });
         let mut connection = self.http1.serve_connection(TokioIo::new(stream), service);
-        let driven = self.drive_http1(&mut connection, (turn_budget, last), client, activity, stop);
+        let driven = self.drive_http1(&mut connection, ends, client, activity, stop);
         let driven = driven.await;
         self.turns.step().await;
         if let Err(failure) = driven {
-            let failed = failure.downcast_ref::<hyper::Error>();
-            let is_late = failed.is_some_and(hyper::Error::is_timeout);
             // What is being answered ends as it is: nothing may look like a part of it.
-            let rejected = gate.rejection(is_late).filter(|_| !activity.is_engaged());
-            if let Some(rejected) = rejected {
+            let rejected = gate.rejection(is_late(&failure));
+            if let Some(rejected) = rejected.filter(|_| !activity.is_engaged()) {
                 let response = requests.borrow_mut().reject_head(rejected, Now::read());
                 let stream = connection.into_parts().io.into_inner();
                 // In boxes what few connections come to: each would have room for it all its life.
@@ -190,7 +188,7 @@ impl Context {
     async fn drive_http1<I, S>(
         &self,
         connection: &mut Connection<I, S>,
-        (turn_budget, last): (&TurnBudget, &Cell<bool>),
+        ends: &Ends,
         client: &Client,
         activity: &Activity,
         mut stop: StopSignal,
@@ -206,7 +204,7 @@ impl Context {
         let (idle, (stalled, _)) = (limits.idle_timeout, limits.least_progress());
         tokio::select! {
             biased; // What was asked before the stop is answered.
-            end = turn_budget.turns(connection.as_mut()) => return Ok(end?),
+            end = ends.run(connection.as_mut()) => return Ok(end?),
             () = activity.until_idle(idle, stalled) => {
                 if activity.is_engaged() {
                     self.record(client, Incident::SlowClient);
@@ -221,9 +219,9 @@ impl Context {
         }
         if stop.is_handed_over() && !evicted {
             // Closed now, it would lose the request that may be on its way to us.
-            last.set(true);
+            ends.last.set(true);
             tokio::select! {
-                end = turn_budget.turns(connection.as_mut()) => return Ok(end?),
+                end = ends.run(connection.as_mut()) => return Ok(end?),
                 () = activity.until_idle(DRAIN_IDLE_TIMEOUT, stalled) => {}
             }
         }
@@ -234,7 +232,7 @@ impl Context {
             DRAIN_IDLE_TIMEOUT
         };
         tokio::select! {
-            end = turn_budget.turns(connection) => Ok(end?),
+            end = ends.run(connection) => Ok(end?),
             () = activity.silence(linger) => Ok(()),
         }
     }
@@ -275,6 +273,47 @@ impl Context {
         client.admitted.set_requests(0);
         end
     }
+}
+
+/// The way of a connection to its end.
+#[derive(Default)]
+struct Ends {
+    turn_budget: TurnBudget,
+    /// The next response is to be the connection's last.
+    last: Cell<bool>,
+    /// A request has asked for another protocol and has not got it. hyper leaves such a connection at its end as it is, for
+    /// whoever goes on with it: without TLS' close_notify, and perhaps before all of the last response has left.
+    left_open: Cell<bool>,
+}
+
+impl Ends {
+    /// Notes what a request asks for.
+    fn asked<B>(&self, request: &hyper::Request<B>) {
+        if tunnel::is_upgradable(request) {
+            self.left_open.set(true);
+        }
+    }
+
+    /// Polls a connection in turns to its end.
+    async fn run<I, S>(&self, mut connection: Pin<&mut Connection<I, S>>) -> hyper::Result<()>
+    where
+        I: hyper::rt::Read + hyper::rt::Write + Unpin + 'static,
+        S: HttpService<Incoming, ResBody = MeasuredBody> + Unpin,
+        S::Error: Into<Failure>,
+    {
+        self.turn_budget.turns(connection.as_mut()).await?;
+        match self.left_open.take() {
+            // Polled once more it ends the stream as any other.
+            true => self.turn_budget.turns(connection).await,
+            false => Ok(()),
+        }
+    }
+}
+
+/// Returns true if hyper has waited in vain.
+fn is_late(failure: &Failure) -> bool {
+    let failed = failure.downcast_ref::<hyper::Error>();
+    failed.is_some_and(hyper::Error::is_timeout)
 }
 
 /// Has a response to a request of that version say that it is its connection's last where it is to be, and where it is for another

@@ -50,6 +50,11 @@ pub(super) async fn vanished(stream: &TcpStream) {
     }
 }
 
+/// Returns true if hyper takes a request for one that asks for another protocol: CONNECT, or one with Upgrade.
+pub(super) fn is_upgradable<B>(request: &Request<B>) -> bool {
+    request.extensions().get::<OnUpgrade>().is_some()
+}
+
 /// The client's bytes, for a request that may open a tunnel.
 pub(super) struct Incoming {
     upload: Upload,

@@ -1,5 +1,6 @@
 //! CONNECT, to which no service of ours opens a tunnel: a response with 2xx ends with its head over every protocol, any
-//! other is one like others, and sites that are chosen by their paths have none for it.
+//! other is one like others, and sites that are chosen by their paths have none for it. Over TLS the connection ends with a
+//! word of it, whatever was asked for.
 
 use crate::common::{Running, h2, h3::H3, read, soon};
 use altway_serve::{Dispatch, Site};
@@ -25,10 +26,9 @@ async fn over_http1(server: &Running, port: u16) -> Answer {
     let mut received = Vec::new();
     let (mut at, mut head) = (None, (0, HeaderMap::new()));
     while at.is_none_or(|at| wants_more(&head.1, &received[at..])) {
-        // A connection that is to be a tunnel may end without a word of TLS.
-        match soon(client.read_buf(&mut received)).await {
-            Ok(0) | Err(_) => break,
-            Ok(_) => {}
+        // An end without close_notify (RFC 8446 section 6.1) is an error.
+        if soon(client.read_buf(&mut received)).await.unwrap() == 0 {
+            break;
         }
         if at.is_none()
             && let Some(end) = received.windows(4).position(|it| it == b"\r\n\r\n")
@@ -123,6 +123,23 @@ async fn a_connect_that_a_service_answers_has_its_status_over_every_protocol() {
             let expected: &[u8] = if is_success { b"" } else { b"content" };
             assert_eq!(content, expected, "{status}");
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_over_which_another_protocol_was_asked_for_in_vain_ends_whole() {
+    let server = Running::tls(|_| {});
+    for protocol in ["h2c", "websocket"] {
+        let mut client = server.connect_tls(&[b"http/1.1"]).await;
+        let request = format!(
+            "GET / HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade, close\r\nupgrade: {protocol}\r\n\r\n"
+        );
+        client.write_all(request.as_bytes()).await.unwrap();
+        client.flush().await.unwrap();
+        let mut received = Vec::new();
+        // An error without close_notify.
+        soon(client.read_to_end(&mut received)).await.unwrap();
+        assert!(received.ends_with(b"<p>home"), "{protocol}");
     }
 }
 
