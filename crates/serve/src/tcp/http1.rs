@@ -26,6 +26,7 @@ use http::header::CONNECTION;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, Version};
 use http_body::Body as _;
 use hyper::body::Incoming;
+use hyper::ext::ReasonPhrase;
 use hyper::server::conn::http1::{Builder, Connection};
 use hyper::service::{HttpService, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -150,6 +151,7 @@ impl Context {
                     opened.set(incoming.map(|incoming| (incoming, outgoing)));
                     ends.left_open.set(false);
                 } else {
+                    leave_reason_empty(&mut response);
                     end_if_due(&mut response, version, ends.last.get(), unread);
                 }
                 ahead.begin();
@@ -314,6 +316,14 @@ impl Ends {
 fn is_late(failure: &Failure) -> bool {
     let failed = failure.downcast_ref::<hyper::Error>();
     failed.is_some_and(hyper::Error::is_timeout)
+}
+
+/// Leaves the reason of a status that has none empty (RFC 9112 section 4), where hyper would write `<none>`.
+fn leave_reason_empty(response: &mut Response<Body>) {
+    if response.status().canonical_reason().is_none() {
+        let empty = ReasonPhrase::from_static(b"");
+        response.extensions_mut().insert(empty);
+    }
 }
 
 /// Has a response to a request of that version say that it is its connection's last where it is to be, and where it is for another

@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Extension, Path};
 use axum::routing::{get as on_get, post as on_post};
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, Response};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::channel::Channel;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn;
@@ -18,6 +18,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tower_service::Service;
@@ -70,6 +71,29 @@ async fn an_axum_router_answers_over_all_three_protocols() {
     }
     for (status, body) in get_everywhere(&server, "/none").await {
         assert_eq!((status, body), (404, Vec::new()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_status_without_a_known_reason_passes_over_every_protocol_and_has_an_empty_one() {
+    let answer = async |Path(status): Path<u16>| StatusCode::from_u16(status).unwrap();
+    let server = Running::tls(site(Router::new().route("/{status}", on_get(answer))));
+    for status in [299, 477, 600, 999] {
+        let path = format!("/{status}");
+        for (answered, body) in get_everywhere(&server, &path).await {
+            assert_eq!((answered, body), (status, Vec::new()));
+        }
+        let mut over_h1 = server.connect_tls(&[b"http/1.1"]).await;
+        let request =
+            format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        over_h1.write_all(request.as_bytes()).await.unwrap();
+        over_h1.flush().await.unwrap();
+        let mut received = Vec::new();
+        soon(over_h1.read_to_end(&mut received)).await.unwrap();
+        // RFC 9112 section 4: the space is there all the same.
+        let line = format!("HTTP/1.1 {status} \r\n");
+        let text = String::from_utf8_lossy(&received);
+        assert!(text.starts_with(&line), "{text}");
     }
 }
 
