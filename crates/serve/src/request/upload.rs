@@ -11,7 +11,9 @@ use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use std::collections::VecDeque;
+use std::error::Error;
 use std::fmt;
+use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -63,6 +65,18 @@ pub enum RequestBodyError {
     /// The body broke the rules of HTTP/1.1.
     #[error("cannot read the request's body")]
     Http1(#[source] hyper::Error),
+}
+
+impl RequestBodyError {
+    /// The error of a body that hyper reads: its rules are broken where hyper, or the gate before it, calls what has come
+    /// invalid; anything else is the end of the connection.
+    fn of_http1(error: hyper::Error) -> Self {
+        let cause = error.source().and_then(|it| it.downcast_ref::<io::Error>());
+        match cause.map(io::Error::kind) {
+            Some(io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput) => Self::Http1(error),
+            _ => Self::Incomplete,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -198,7 +212,7 @@ impl Source {
                 if matches!(frame, Poll::Ready(None)) || incoming.is_end_stream() {
                     unread.store(false, Ordering::Relaxed);
                 }
-                frame.map_err(RequestBodyError::Http1)
+                frame.map_err(RequestBodyError::of_http1)
             }
             Self::Upload(reader) => reader.poll_frame(cx),
         }

@@ -1,12 +1,13 @@
 //! Clients that go away, or take their requests back: the service's work ends at once, and is counted.
 
 use crate::common::{LARGE, Running, get, h2, h3::H3, read, soon};
-use altway_serve::{BoxError, Limits, Site};
+use altway_serve::{BoxError, Limits, RequestBodyError, Site};
 use axum::Router;
 use axum::body::Body;
-use axum::routing::get as on_get;
+use axum::routing::{get as on_get, post as on_post};
 use bytes::Bytes;
 use http_body::Frame;
+use http_body_util::BodyExt as _;
 use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -204,6 +205,80 @@ async fn a_handler_whose_client_of_http3_stops_its_response_is_dropped() {
     client.wait_until(|| seen.began.try_recv().is_ok());
     client.close();
     soon(seen.dropped.recv()).await.unwrap();
+}
+
+/// A service that reads what it is sent, tells that it has begun, and then how its content has failed.
+fn reading(tell: mpsc::UnboundedSender<Option<BoxError>>) -> Site {
+    let read = move |mut body: Body| async move {
+        // The handler itself is dropped with its client.
+        let reader = tokio::spawn(async move {
+            body.frame().await.unwrap().unwrap();
+            tell.send(None).unwrap();
+            let error = body.collect().await.unwrap_err();
+            tell.send(Some(error.into_inner())).unwrap();
+        });
+        reader.await.unwrap();
+    };
+    Site::service(Router::new().route("/", on_post(read)))
+}
+
+fn is_incomplete(error: &BoxError) -> bool {
+    let error = error.downcast_ref();
+    matches!(error, Some(RequestBodyError::Incomplete))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_that_reads_learns_that_its_client_has_left_and_over_http1_that_it_breaks_rules()
+{
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let site = reading(tell);
+    let server = Running::clear(|options| options.site = site);
+    let head = "POST / HTTP/1.1\r\nhost: localhost\r\n";
+    let sized = format!("{head}content-length: 9\r\n\r\nabc");
+    let chunked = format!("{head}transfer-encoding: chunked\r\n\r\n5\r\nabc");
+    // `POST http /` of localhost on stream 1, and a part of its content.
+    let post = b"\0\0\x0e\x01\x04\0\0\0\x01\x83\x86\x84\x01\x09localhost";
+    let http2 = [PREFACE, post, b"\0\0\x03\0\0\0\0\0\x01abc"].concat();
+    let over_tcp: [(&[u8], &[Way]); 3] = [
+        (sized.as_bytes(), &[Way::Fin, Way::Rst]),
+        (chunked.as_bytes(), &[Way::Fin, Way::Rst]),
+        (&http2, &[Way::Fin, Way::ResetStream, Way::Rst]),
+    ];
+    for (request, ways) in over_tcp {
+        for way in ways {
+            let mut client = server.connect().await;
+            client.write_all(request).await.unwrap();
+            assert!(soon(told.recv()).await.unwrap().is_none());
+            let _open = leave(client, *way).await;
+            let error = soon(told.recv()).await.unwrap().unwrap();
+            assert!(is_incomplete(&error), "{way:?}: {error:?}");
+        }
+    }
+    let mut client = server.connect().await;
+    client.write_all(chunked.as_bytes()).await.unwrap();
+    assert!(soon(told.recv()).await.unwrap().is_none());
+    client.write_all(b"de\r\nno size\r\n").await.unwrap();
+    let error = soon(told.recv()).await.unwrap().unwrap();
+    let error = error.downcast_ref();
+    assert!(
+        matches!(error, Some(RequestBodyError::Http1(_))),
+        "{error:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_that_reads_learns_that_its_client_of_http3_has_left() {
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let site = reading(tell);
+    let server = Running::tls(|options| options.site = site);
+    let mut client = H3::connect(&server);
+    for _ in 0..2 {
+        let stream = client.begin_endless_post("/", b"abc".to_vec());
+        client.wait_until(|| matches!(told.try_recv(), Ok(None)));
+        client.give_up(stream);
+        let error = soon(told.recv()).await.unwrap().unwrap();
+        assert!(is_incomplete(&error), "{error:?}");
+    }
 }
 
 /// Requests of one connection that wait at a time.
