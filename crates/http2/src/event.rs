@@ -53,6 +53,9 @@ pub enum Event<'a> {
         /// The stream to answer on.
         stream: StreamId,
     },
+    /// Server: a request came whose head is malformed (RFC 9113 section 8.1.1). Its stream was reset with PROTOCOL_ERROR, and no
+    /// other event tells of it.
+    RequestMalformed,
     /// Client: an interim response (1xx) came; the final one is still to come.
     Informational {
         /// The request's stream.

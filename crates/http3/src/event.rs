@@ -85,6 +85,9 @@ pub enum Event {
         /// The stream to answer on.
         stream: StreamId,
     },
+    /// Server: a request came that is malformed (RFC 9114 section 4.1.2) by its head, or ends without the content that this announces. Its
+    /// stream was reset with H3_MESSAGE_ERROR, and no other event tells of it.
+    RequestMalformed,
     /// Server: a request was answered that no other event tells of: it came too early (425, RFC 8470).
     Answered {
         /// The stream.

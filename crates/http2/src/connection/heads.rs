@@ -11,7 +11,7 @@ use crate::fault::Fault;
 use crate::frame::{self, FrameHeader, flag};
 use crate::head::{Filling, HeadBuffer};
 use crate::stream::Progress;
-use crate::{Code, Priority};
+use crate::{Code, Event, Priority};
 
 /// A field block whose frames have not all come.
 #[derive(Debug)]
@@ -251,6 +251,7 @@ impl Turn<'_> {
         if !too_large && !checked {
             let malformed = connection.head.get_mut().check_request(rules).is_err();
             if malformed || (first.end && length.is_some_and(|length| length > 0)) {
+                connection.events.push_back(Event::RequestMalformed);
                 return Err(Fault::Stream(id, Code::PROTOCOL_ERROR));
             }
         }

@@ -132,6 +132,8 @@ pub(crate) struct Engine {
     output: Output,
     /// Streams by number, to call the engine with.
     streams: Vec<StreamId>,
+    /// Number of malformed requests that the engine has told of.
+    pub(crate) malformed: usize,
 }
 
 impl Engine {
@@ -169,6 +171,7 @@ impl Engine {
             now,
             output: Output::new(),
             streams: Vec::new(),
+            malformed: 0,
         }
     }
 
@@ -190,6 +193,10 @@ impl Engine {
             | Event::RequestLate { stream } = &event
             {
                 self.streams.push(*stream);
+            }
+            if let Event::RequestMalformed = event {
+                self.malformed += 1;
+                continue;
             }
             seen.push(Seen::of(&event));
         }

@@ -247,7 +247,8 @@ impl Connection {
         }
     }
 
-    /// Ends an exchange that failed and tells the application, if it knows of it.
+    /// Ends an exchange that failed and tells the application, if it knows of it, or of a request that it will not know of. A client
+    /// knows of all exchanges.
     pub(super) fn fail_exchange(
         &mut self,
         quic: &mut impl QuicConnection,
@@ -258,11 +259,15 @@ impl Connection {
             .exchanges
             .get(&id)
             .is_some_and(|exchange| exchange.announced);
-        if let Some(code) = self.end_exchange(quic, id, failure)
-            && announced
-        {
+        let Some(code) = self.end_exchange(quic, id, failure) else {
+            return;
+        };
+        let malformed = Failure::Stream(Code::H3_MESSAGE_ERROR);
+        if announced {
             self.events
                 .push_back(Event::StreamReset { stream: id, code });
+        } else if failure == malformed {
+            self.events.push_back(Event::RequestMalformed);
         }
     }
 

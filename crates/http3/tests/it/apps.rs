@@ -226,6 +226,8 @@ pub(crate) struct Server {
     pub(crate) early_requests: u64,
     pub(crate) protocols: Vec<Protocol>,
     pub(crate) resets: Vec<Code>,
+    /// Number of malformed requests that the application was told of as such.
+    pub(crate) malformed: u64,
     /// Number of times that nothing was left to acknowledge.
     pub(crate) delivered: u64,
     /// Number of times that nothing was left to acknowledge of what had ended, while something was in progress.
@@ -272,6 +274,7 @@ impl Server {
             Event::RequestTooLarge { .. } | Event::RequestLate { .. } => {
                 answer_unheard(endpoint, connection, &event);
             }
+            Event::RequestMalformed => self.malformed += 1,
             Event::GoAway | Event::Answered { .. } | Event::Stalled { .. } => {}
             Event::Delivered { in_progress: false } => self.delivered += 1,
             Event::Delivered { in_progress: true } => self.watched += 1,

@@ -279,6 +279,8 @@ fn malformed_requests_cost_their_stream_and_no_more() {
         assert_eq!(peer.requests(), 0);
         peer.bi(&request(&[]));
         assert_eq!(peer.requests(), 1);
+        let is_told = |event: &&Event| matches!(event, Event::RequestMalformed);
+        assert_eq!(peer.events.iter().filter(is_told).count(), 1, "{extra:?}");
     }
 }
 

@@ -171,6 +171,7 @@ impl Responses {
                 Event::RequestLate { stream } => {
                     self.reject_head((handle, stream), RejectedHead::Late, endpoint);
                 }
+                Event::RequestMalformed => record(endpoint, handle, Incident::RefusedRequest),
                 Event::Answered { status, .. } => {
                     if let Some(open) = opened(endpoint, handle) {
                         open.exchanges.requests.answered_below(status);

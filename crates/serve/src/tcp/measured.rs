@@ -6,6 +6,7 @@ use super::socket::Activity;
 use super::turns::{StepPermit, Turns};
 use super::write_ahead::{SCARCE_CHUNK, WriteAhead};
 use crate::clients::AdmittedConnection;
+use crate::incidents::Incident;
 use crate::request::body::{Body, CHUNK};
 use crate::request::handler::BoxError;
 use crate::request::requests::{Now, Requests};
@@ -207,7 +208,11 @@ impl MeasuredBody {
         };
         let bytes = match frame {
             Some(Ok(frame)) => frame.data_ref().map_or(0, Bytes::len),
-            Some(Err(_)) => return,
+            Some(Err(error)) => {
+                let client = requests.client();
+                tracing::debug!(%error, %client, "cannot send a response on");
+                return requests.record(Incident::BrokenResponse);
+            }
             None => 0,
         };
         self.ahead.give(bytes);

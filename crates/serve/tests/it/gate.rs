@@ -74,13 +74,7 @@ fn each_case_of_the_table_has_its_verdict_over_http3() {
     let server = Running::tls(|_| {});
     let mut client = Raw::new(&server);
     for (head, expected, text) in cases(2) {
-        let mut section = vec![0, 0];
-        for (name, value) in head.lines() {
-            prefixed(0x20, 3, name, &mut section);
-            prefixed(0, 7, value, &mut section);
-        }
-        let len = u16::try_from(section.len()).unwrap() | 0x4000;
-        let mut bytes = [&[1][..], &len.to_be_bytes(), &section].concat();
+        let mut bytes = http3_head(&head);
         if has(&head, "content-length") {
             bytes.extend(b"\0\x05hello");
         }
@@ -93,6 +87,24 @@ fn each_case_of_the_table_has_its_verdict_over_http3() {
         };
         assert_verdict(&status, expected, text);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_malformed_request_is_counted_as_refused_over_every_protocol() {
+    let server = Running::tls(|_| {});
+    let head = parse("GET https localhost /a#b");
+    let client = server.connect_tls(&[b"http/1.1"]).await;
+    let answer = soon(exchange(client, &head.raw().unwrap())).await;
+    assert_eq!(statuses(&answer), ["400"]);
+    let mut client = server.connect_tls(&[b"h2"]).await;
+    let request = [PREFACE, &frame(1, 5, &literals(&head))].concat();
+    client.write_all(&request).await.unwrap();
+    assert_eq!(soon(http2_answer(client)).await, "malformed");
+    let mut client = Raw::new(&server);
+    let stream = client.ask(&http3_head(&head));
+    assert_eq!(client.answer_or_reset(stream), Err(0x10e));
+    let counted = server.monitor().metrics().incidents;
+    assert_eq!(counted, [("refused request", 3)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -266,6 +278,17 @@ fn literals(head: &Abstract) -> Vec<u8> {
         block.extend([&[u8::try_from(value.len()).unwrap()], value].concat());
     }
     block
+}
+
+/// A HEADERS frame of QPACK's literals alone.
+fn http3_head(head: &Abstract) -> Vec<u8> {
+    let mut section = vec![0, 0];
+    for (name, value) in head.lines() {
+        prefixed(0x20, 3, name, &mut section);
+        prefixed(0, 7, value, &mut section);
+    }
+    let len = u16::try_from(section.len()).unwrap() | 0x4000;
+    [&[1][..], &len.to_be_bytes(), &section].concat()
 }
 
 pub(crate) fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {

@@ -5,10 +5,11 @@ use crate::common::{LARGE, Running, TIME_LIMIT, get, h1, h2, read, soon};
 use altway_serve::select::UnixTime;
 use altway_serve::{DurationMetrics, Metrics, Site};
 use axum::Router;
+use axum::body::Body;
 use axum::routing::get as on_get;
 use bytes::Bytes;
 use http::Request;
-use http_body_util::Empty;
+use http_body_util::{BodyExt as _, Empty};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -144,6 +145,33 @@ async fn hidden_names_are_counted_over_every_protocol_and_missing_ones_are_not()
         metrics.incidents.iter().any(|it| it.1 == 3)
     });
     assert_eq!(metrics.incidents, [("hidden name", 3)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn responses_that_break_off_are_counted_over_every_protocol() {
+    let broken = async || {
+        let parts = [Ok("begun"), Err(std::io::Error::other("broken"))];
+        Body::from_stream(futures_util::stream::iter(parts))
+    };
+    let site = Site::service(Router::new().route("/", on_get(broken)));
+    let server = Running::tls(|options| options.site = site);
+    let mut over_h1 = h1(server.connect_tls(&[b"http/1.1"]).await).await;
+    let mut over_h2 = h2(server.connect_tls(&[b"h2"]).await).await;
+    let answers = [
+        soon(over_h1.send_request(get("/"))).await,
+        soon(over_h2.send_request(get("/"))).await,
+    ];
+    // It may break off before its head has left.
+    for response in answers.into_iter().flatten() {
+        assert!(soon(response.into_body().collect()).await.is_err());
+    }
+    let mut over_h3 = H3::connect(&server);
+    let stream = over_h3.send("/");
+    over_h3.cut_off(stream);
+    let metrics = wait(&server, |metrics| {
+        metrics.incidents.iter().any(|it| it.1 == 3)
+    });
+    assert_eq!(metrics.incidents, [("broken response", 3)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

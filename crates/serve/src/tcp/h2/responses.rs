@@ -188,6 +188,9 @@ impl Responses {
                 self.complete(stream, head.to_headers().ok());
                 self.received(turn, stream, buffers);
             }
+            Event::RequestMalformed => {
+                self.exchanges.requests.record(Incident::RefusedRequest);
+            }
             Event::Stalled { .. } => self.exchanges.requests.record(Incident::SlowClient),
             Event::StreamReset { stream, .. } => {
                 let (exchanges, mut context) = self.split(turn, buffers);
