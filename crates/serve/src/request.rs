@@ -7,7 +7,7 @@
 //! than a moment waits in [`pending`]; a request's body comes by [`upload`], a response's leaves by
 //! [`outgoing`]. What is over is timed at the [end of its turn](turn_end). A request for a WebSocket is offered an [`upgrade`] to a [`tunnel`]. The memory of what is over goes
 //! to the next one by [`spares`]. How long a request's content may be: [`content_limit`]. Where a
-//! service's response ends: [`framing`].
+//! service's response ends: [`framing`]. Which responses are no part of what a client loads: [`trickle`].
 
 pub(crate) mod beacon;
 pub(crate) mod body;
@@ -35,6 +35,7 @@ pub(crate) mod rejected_head;
 pub(crate) mod requests;
 pub(crate) mod service;
 pub(crate) mod spares;
+pub(crate) mod trickle;
 pub(crate) mod tunnel;
 pub(crate) mod turn_end;
 pub(crate) mod upgrade;

@@ -3,6 +3,7 @@
 use crate::files::FileRange;
 use crate::request::handler::BoxError;
 use crate::request::record::ResponseRecord;
+use crate::request::trickle::Trickle;
 use crate::request::tunnel::ConnectionHalf;
 use bytes::{Buf, Bytes};
 use http::{Response, StatusCode};
@@ -28,9 +29,11 @@ pub struct Body {
     /// `None` until it is a response's.
     record: Option<ResponseRecord>,
     /// Bytes of a file that its next frame has at most.
-    largest: usize,
+    largest: u32,
     /// Bytes that are still to come by Content-Length; `None` where the content says so itself.
     missing: Option<u64>,
+    /// The content is a stream of events.
+    has_events: bool,
 }
 
 /// A frame of a body, or its end.
@@ -94,8 +97,9 @@ impl Body {
         Self {
             content,
             record: None,
-            largest: CHUNK,
+            largest: CHUNK as u32,
             missing: None,
+            has_events: false,
         }
     }
 
@@ -137,6 +141,19 @@ impl Body {
         }
     }
 
+    /// The same content, which is a stream of events.
+    pub(super) fn of_events(self) -> Self {
+        Self {
+            has_events: true,
+            ..self
+        }
+    }
+
+    /// Notes of what comes of a stream of events, or of a tunnel; `None`: the body is neither.
+    pub(crate) fn trickle(&self) -> Option<Box<Trickle>> {
+        (self.has_events || self.is_tunnel()).then(Box::default)
+    }
+
     /// Holds the content to `length` bytes: what is beyond is left out, and a body that ends before fails.
     pub(crate) fn with_length(self, length: u64) -> Self {
         let missing = (self.size_hint().exact() != Some(length)).then_some(length);
@@ -162,7 +179,7 @@ impl Body {
 
     /// Limits the bytes of a file that the next frames hold.
     pub(crate) fn limit_frames(&mut self, bytes: usize) {
-        self.largest = bytes;
+        self.largest = u32::try_from(bytes).unwrap_or(u32::MAX);
     }
 
     /// Notes for the log that the response was cut off, although the body may have given all that it
@@ -251,10 +268,11 @@ impl Body {
     }
 
     fn poll_content(&mut self, cx: &mut Context<'_>) -> Poll<Polled> {
+        let largest = self.largest as usize;
         let chunk = match &mut self.content {
             Content::Bytes(bytes) => std::mem::take(bytes),
-            Content::Shared(bytes) => bytes.split_to(bytes.len().min(self.largest)),
-            Content::File(range) => match range.read(self.largest) {
+            Content::Shared(bytes) => bytes.split_to(bytes.len().min(largest)),
+            Content::File(range) => match range.read(largest) {
                 Ok(chunk) => chunk,
                 Err(error) => return Poll::Ready(Some(Err(error.into()))),
             },

@@ -13,7 +13,7 @@ use crate::request::body::Body;
 use crate::request::carrier::Carrier;
 use crate::request::content::Route;
 use crate::request::handler::BoxError;
-use crate::request::outgoing::{Outgoing, Sent};
+use crate::request::outgoing::{Outgoing, Progress, Sent};
 use crate::request::pending::{PendingWork, Ready, Work};
 use crate::request::prepared::Prepared;
 use crate::request::rejected_head::RejectedHead;
@@ -162,10 +162,13 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
                 let Some(outgoing) = self.sending.get_mut(&stream) else {
                     return;
                 };
-                self.requests.observer().goes_on(context.now.instant);
                 match outgoing.resume(body, frame, context.now.instant) {
                     Ok(()) => self.send(stream, context),
-                    Err(error) => self.cut_off(stream, &error, context),
+                    Err(error) => {
+                        let progress = outgoing.take_progress();
+                        self.progressed(progress, context);
+                        self.cut_off(stream, &error, context);
+                    }
                 }
             }
             Ready::Report(report) => self.report(stream, &report, context),
@@ -224,12 +227,12 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
         let held = self.requests.admitted().held().holder();
         let mut outgoing = outgoing(held, context.now.instant);
         let sent = outgoing.hand_over(stream, context);
-        let bytes = outgoing.take_handed_over();
+        let progress = outgoing.take_progress();
         match &sent {
             Ok(Sent::Part | Sent::Waiting) => self.put_in(stream, outgoing),
             Ok(Sent::All) | Err(_) => drop(outgoing),
         }
-        self.handed_over(stream, (sent, bytes), context);
+        self.handed_over(stream, (sent, progress), context);
     }
 
     fn put_in(&mut self, stream: S, outgoing: Outgoing) {
@@ -241,13 +244,15 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
         self.sending.insert(stream, outgoing);
     }
 
-    /// Takes a response out of the table, and hands the table on if it was the last.
-    fn take_out(&mut self, stream: S) {
-        self.sending.remove(&stream);
+    /// Takes a response out of the table, and hands the table on if it was the last. Returns true if the observer takes it for
+    /// waiting.
+    fn take_out(&mut self, stream: S) -> bool {
+        let outgoing = self.sending.remove(&stream);
         let room = self.sending.capacity();
         if self.sending.is_empty() && (1..=ROOM).contains(&room) {
             self.tables.give(std::mem::take(&mut self.sending));
         }
+        outgoing.is_some_and(|it| it.waits())
     }
 
     /// Gives the table back, whatever its room, if nothing is sent, and what is known of the latest request's host.
@@ -268,18 +273,18 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
             return;
         };
         let sent = outgoing.hand_over(stream, context);
-        let bytes = outgoing.take_handed_over();
-        self.handed_over(stream, (sent, bytes), context);
+        let progress = outgoing.take_progress();
+        self.handed_over(stream, (sent, progress), context);
     }
 
-    /// Goes on after so many bytes of a response's content were handed over.
+    /// Goes on after a response's content was handed over as far as it went.
     fn handed_over<C: Carrier<Stream = S>>(
         &mut self,
         stream: S,
-        (sent, bytes): (Result<Sent, BoxError>, usize),
+        (sent, progress): (Result<Sent, BoxError>, Progress),
         context: &mut ExchangeContext<'_, C>,
     ) {
-        self.sent(bytes, context);
+        self.progressed(progress, context);
         match sent {
             Ok(Sent::Part) => {}
             Ok(Sent::Waiting) => self.requests.observer().waits_for_more(context.now.instant),
@@ -289,6 +294,18 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
             }
             Err(error) => self.cut_off(stream, &error, context),
         }
+    }
+
+    /// Tells of what was handed over of a response's content.
+    fn progressed<C: Carrier>(&mut self, progress: Progress, context: &mut ExchangeContext<'_, C>) {
+        let now = context.now.instant;
+        if progress.goes_on {
+            self.requests.observer().goes_on(now);
+        }
+        if progress.trickled > 0 {
+            self.requests.trickled(progress.trickled as u64, now);
+        }
+        self.sent(progress.bytes, context);
     }
 
     /// Counts what was handed over of responses.
@@ -383,9 +400,9 @@ impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
         stream: S,
         context: &mut ExchangeContext<'_, C>,
     ) {
-        self.take_out(stream);
+        let waits = self.take_out(stream);
         let cancelled = context.pending.cancel(context.carrier.key(stream));
-        if cancelled.has_waited {
+        if waits || cancelled.has_waited {
             self.requests.observer().given_up(context.now.instant);
         }
         // The connection's window has them still.

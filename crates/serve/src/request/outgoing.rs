@@ -8,6 +8,7 @@ use crate::request::exchanges::ExchangeContext;
 use crate::request::handler::BoxError;
 use crate::request::pending::{PendingWork, Work};
 use crate::request::record::ResponseRecord;
+use crate::request::trickle::Trickle;
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body as _, Frame};
@@ -27,8 +28,14 @@ pub(crate) struct Outgoing {
     held: MemoryReservation,
     /// Bytes that were handed over since it was asked.
     handed_over: usize,
-    /// True while the body has nothing to give, of which the observer was told.
+    /// Those of them that are a little of a stream of events.
+    trickled: usize,
+    /// True while the body has nothing to give, of which the observer was told, or is a stream of events that gives a little.
     waits: bool,
+    /// It has waited, and does no more, of which the observer was not told.
+    goes_on: bool,
+    /// `None`: it is neither a stream of events nor a tunnel.
+    trickle: Option<Box<Trickle>>,
     /// All of it was handed over.
     is_whole: bool,
 }
@@ -36,6 +43,17 @@ pub(crate) struct Outgoing {
 enum Source {
     Body(Sending),
     File(Reading, Option<ResponseRecord>),
+}
+
+/// The progress of a body since it was asked.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Progress {
+    /// Bytes that were handed over.
+    pub(crate) bytes: usize,
+    /// Bytes beside these that are a little of a stream of events, which is taken for waiting.
+    pub(crate) trickled: usize,
+    /// It has waited, and does no more.
+    pub(crate) goes_on: bool,
 }
 
 /// The state of a body after it was handed over as far as it went.
@@ -50,11 +68,14 @@ pub(crate) enum Sent {
 
 impl Outgoing {
     pub(crate) fn of(body: Body, held: MemoryReservation, now: Instant) -> Self {
+        let trickle = body.trickle();
         let source = match body.into_file() {
             Ok((range, record)) => Source::File(Reading::File(range), record),
             Err(body) => Source::Body(Sending::new(body)),
         };
-        Self::new(source, held, now)
+        let mut outgoing = Self::new(source, held, now);
+        outgoing.trickle = trickle;
+        outgoing
     }
 
     /// Makes one of the rest of a file.
@@ -72,7 +93,10 @@ impl Outgoing {
             moved: now,
             held,
             handed_over: 0,
+            trickled: 0,
             waits: false,
+            goes_on: false,
+            trickle: None,
             is_whole: false,
         }
     }
@@ -89,16 +113,44 @@ impl Outgoing {
     ) -> Result<(), BoxError> {
         // Only from now on can the client hold it up.
         self.moved = now;
-        self.waits = false;
+        if self.trickle.is_none() {
+            self.go_on();
+        }
         match &mut self.source {
             Source::Body(sending) => sending.resume(body, frame),
             Source::File(..) => Ok(()),
         }
     }
 
-    /// Bytes that were handed over since this was asked.
-    pub(crate) fn take_handed_over(&mut self) -> usize {
-        std::mem::take(&mut self.handed_over)
+    /// The progress since this was asked.
+    pub(crate) fn take_progress(&mut self) -> Progress {
+        let trickled = std::mem::take(&mut self.trickled);
+        Progress {
+            bytes: std::mem::take(&mut self.handed_over) - trickled,
+            trickled,
+            goes_on: std::mem::take(&mut self.goes_on),
+        }
+    }
+
+    /// Returns true if the observer takes it for waiting.
+    pub(crate) fn waits(&self) -> bool {
+        self.waits
+    }
+
+    fn go_on(&mut self) {
+        self.goes_on |= std::mem::take(&mut self.waits);
+    }
+
+    /// Notes what a body has given that was waited for: a little of a stream of events leaves it as one that waits.
+    fn note(&mut self, given: usize, is_last: bool, now: Instant) {
+        if !self.waits || (given == 0 && !is_last) {
+            return;
+        }
+        let trickle = self.trickle.as_mut().filter(|_| !is_last);
+        match trickle.is_some_and(|it| it.takes(given, now)) {
+            true => self.trickled += given,
+            false => self.go_on(),
+        }
     }
 
     /// Returns true if bytes wait for the client, not for whoever makes them.
@@ -124,7 +176,11 @@ impl Outgoing {
             && let Some(room) = context.carrier.room(stream, again)
         {
             again = true;
+            let before = self.handed_over;
             let taken = self.hand_over_piece(stream, room, context);
+            let given = self.handed_over - before;
+            let is_last = matches!(taken, Ok(Taken::Last));
+            self.note(given, is_last, context.now.instant);
             match taken {
                 Ok(Taken::All) => {}
                 Ok(Taken::Part) => break,

@@ -10,6 +10,7 @@ use crate::request::content::{Current, Route, Target};
 use crate::request::framing;
 use crate::request::handler::{BoxError, Peer, Pending};
 use crate::request::log::AccessLog;
+use crate::request::trickle;
 use crate::request::tunnel::{Acceptance, ConnectionHalf};
 use crate::request::upgrade::Upgrade;
 use crate::selection::Selection;
@@ -156,5 +157,5 @@ fn final_response(response: Response<Body>, accepted: bool) -> Result<Response<B
     if status.is_informational() && !upgrades {
         return Err(format!("answered with the interim status {status}").into());
     }
-    framing::hold_to_length(response)
+    framing::hold_to_length(response).map(trickle::mark)
 }

@@ -10,6 +10,7 @@ use crate::incidents::Incident;
 use crate::request::body::{Body, CHUNK};
 use crate::request::handler::BoxError;
 use crate::request::requests::{Now, Requests};
+use crate::request::trickle::Trickle;
 use crate::selection::counters::{Counters, congestion_of};
 use crate::selection::observer::Complete;
 use altway_select::Congestion;
@@ -150,8 +151,10 @@ async fn poll_until_acked(probe: Weak<TcpPathSampler>, mut wait: Duration) {
 pub(super) struct MeasuredBody {
     body: Body,
     is_complete: bool,
-    /// True while the body has nothing to give, of which the observer was told.
+    /// True while the body has nothing to give, of which the observer was told, or is a stream of events that gives a little.
     waits: bool,
+    /// `None`: it is no stream of events.
+    trickle: Option<Box<Trickle>>,
     activity: Activity,
     admitted: Rc<AdmittedConnection>,
     ahead: WriteAhead,
@@ -176,6 +179,7 @@ impl MeasuredBody {
             activity.sends_file();
         }
         Self {
+            trickle: body.trickle(),
             body,
             is_complete: false,
             waits: false,
@@ -190,11 +194,16 @@ impl MeasuredBody {
     }
 
     /// Counts what the body gives, and tells when that is all.
-    fn count(&mut self, frame: &Poll<Option<Result<Frame<Bytes>, BoxError>>>) {
+    fn count(&mut self, frame: &Poll<Polled>) {
+        let trickled = self.trickled(frame);
         // It may be asked within the connection, while a request is begun.
         let Ok(mut requests) = self.requests.try_borrow_mut() else {
             return;
         };
+        if let Some(bytes) = trickled {
+            self.ahead.give(bytes);
+            return requests.trickled(bytes as u64, Instant::now());
+        }
         if self.waits != frame.is_pending() {
             self.waits = frame.is_pending();
             let now = Instant::now();
@@ -223,6 +232,17 @@ impl MeasuredBody {
             complete(&mut requests, &self.probe, now);
         }
     }
+
+    /// The bytes of a frame that is a little of a stream of events, which is taken for waiting.
+    fn trickled(&mut self, frame: &Poll<Polled>) -> Option<usize> {
+        let Poll::Ready(Some(Ok(frame))) = frame else {
+            return None;
+        };
+        let bytes = frame.data_ref()?.len();
+        let is_last = http_body::Body::is_end_stream(&self.body);
+        let trickle = self.trickle.as_mut().filter(|_| self.waits && !is_last)?;
+        trickle.takes(bytes, Instant::now()).then_some(bytes)
+    }
 }
 
 /// A response was handed to hyper as a whole.
@@ -232,14 +252,14 @@ fn complete(requests: &mut Requests<Infallible>, probe: &Rc<TcpPathSampler>, now
     }
 }
 
+/// A frame of a body, or its end.
+type Polled = Option<Result<Frame<Bytes>, BoxError>>;
+
 impl http_body::Body for MeasuredBody {
     type Data = Bytes;
     type Error = BoxError;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Polled> {
         if self.ahead.must_wait(cx) {
             self.activity.answering(false);
             return Poll::Pending;

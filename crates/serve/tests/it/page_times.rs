@@ -10,13 +10,18 @@ use axum::Router;
 use axum::body::Body;
 use axum::routing::get as on_get;
 use http::header::CONTENT_TYPE;
+use http_body_util::BodyExt as _;
 use std::convert::Infallible;
+use std::ops::RangeFrom;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 /// The time that the application takes.
 const THOUGHT: Duration = Duration::from_millis(400);
+
+/// The time for which a visitor looks at a page: more than what ends it.
+const READING: Duration = Duration::from_millis(1_500);
 
 /// Predicts that HTTP/3 takes half the time of HTTP/2.
 #[derive(Debug)]
@@ -108,12 +113,55 @@ async fn visitors_with_an_open_stream_of_events_have_pages_over_every_protocol()
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_that_come_many_a_second_keep_no_page_from_its_end() {
+    let stream = async || {
+        let events = futures_util::stream::unfold((), async |()| {
+            sleep(THOUGHT / 8).await;
+            Some((Ok::<_, Infallible>("data: x\n\n"), ()))
+        });
+        let content_type = [(CONTENT_TYPE, "text/event-stream")];
+        (content_type, Body::from_stream(events))
+    };
+    let server = Running::tls(|options| {
+        let router = Router::new().route("/", on_get("page"));
+        options.site = Site::service(router.route("/events", on_get(stream)));
+        options.model = Some(Arc::new(Half));
+    });
+    let mut over_h2 = h2(server.connect_tls(&[b"h2"]).await).await;
+    let events = soon(over_h2.send_request(get("/events"))).await.unwrap();
+    let mut events_h2 = events.into_body();
+    soon(read(soon(over_h2.send_request(get("/"))).await.unwrap())).await;
+    let next_page = Instant::now() + READING;
+    while Instant::now() < next_page {
+        soon(events_h2.frame()).await.unwrap().unwrap();
+    }
+    soon(read(soon(over_h2.send_request(get("/"))).await.unwrap())).await;
+    let mut over_h3 = H3::connect(&server);
+    let events_h3 = over_h3.send("/events");
+    over_h3.head(events_h3);
+    over_h3.get("/");
+    let next_page = Instant::now() + READING;
+    over_h3.wait_until(|| Instant::now() >= next_page);
+    over_h3.get("/");
+    // Their connections are still there.
+    let pages = loaded_over(&server, 1.., 1).await;
+    for page in &pages[1..] {
+        assert!(page.predicted_took < READING, "{page:?}");
+    }
+}
+
 /// The figures of pages over each protocol, once each has so many.
 async fn loaded(server: &Running, count: u64) -> [PageMetrics; 3] {
+    loaded_over(server, 0.., count).await
+}
+
+/// The same once each of those protocols has so many.
+async fn loaded_over(server: &Running, of: RangeFrom<usize>, count: u64) -> [PageMetrics; 3] {
     let give_up = Instant::now() + TIME_LIMIT;
     loop {
         let pages = server.monitor().metrics().protocols.map(|it| it.pages);
-        if pages.iter().all(|it| it.predicted == count) {
+        if pages[of.clone()].iter().all(|it| it.predicted == count) {
             return pages;
         }
         assert!(Instant::now() < give_up, "{pages:?}");

@@ -31,6 +31,18 @@ impl ConnectionObserver {
         self.note_end_of_wait(now, Pages::given_up);
     }
 
+    /// A stream of events that waits for more has given a little, and waits on. What the client has loaded beside it may be
+    /// known as a page by now.
+    pub(crate) fn trickles(&mut self, now: Instant) {
+        let at = self.timestamp(now);
+        if let Some(known) = &mut self.known
+            && let Some(page) = known.pages.complete(at)
+        {
+            known.page = Some(page);
+            known.response = 0;
+        }
+    }
+
     fn note_wait(
         &mut self,
         now: Instant,

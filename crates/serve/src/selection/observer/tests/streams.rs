@@ -55,6 +55,49 @@ fn a_client_with_an_open_stream_of_events_shows_pages_and_rates() {
     }
 }
 
+/// The pages that a connection shows, each a response of a megabyte, while a little of the stream that is open comes every 200 ms.
+fn pages_beside_events(selection: &Selection, transport: Transport) -> Vec<Page> {
+    const SIZE: u64 = 1_000_000;
+    let mut scene = Scene::new(selection, transport, 10 * MS);
+    open_stream(&mut scene, 1);
+    let mut shown = Vec::new();
+    for _ in 0..4 {
+        scene.request(2);
+        shown.extend(scene.observer.known.as_ref().unwrap().latest_page);
+        for step in 1..=1_000 {
+            scene.sent(SIZE / 1_000);
+            scene.now += MS;
+            scene.acknowledged(SIZE / 1_000);
+            if step % 200 == 0 {
+                scene.observer.trickles(scene.now);
+            }
+        }
+        assert_eq!(scene.complete(), Complete::Watch);
+        let read = || Some(scene.counters.get());
+        scene.observer.arrived(scene.now, read);
+        for _ in 0..20 {
+            scene.now += 200 * MS;
+            scene.observer.trickles(scene.now);
+        }
+    }
+    scene.end();
+    shown
+}
+
+#[test]
+fn events_however_many_of_which_there_is_little_end_no_pause_and_are_in_no_page() {
+    let selection = learned();
+    for transport in [Transport::Tcp, Transport::Quic] {
+        let shown = pages_beside_events(&selection, transport);
+        assert_eq!(shown.len(), 3, "{transport:?}");
+        for page in shown {
+            assert_eq!((page.first.as_bytes(), page.responses), (1_000_000, 1));
+            let path = page.path_time().unwrap();
+            assert!((1_000 * MS..1_100 * MS).contains(&path), "{page:?}");
+        }
+    }
+}
+
 #[test]
 fn a_connection_that_ends_with_an_open_stream_tells_its_latest_page() {
     let dir = tempfile::tempdir().unwrap();
