@@ -77,17 +77,10 @@ impl Certificates {
     /// Adds a certificate, for the names that it holds.
     #[must_use]
     pub fn with(mut self, identity: Identity) -> Self {
-        let index = self.identities.len();
-        for name in identity.dns_names() {
-            let order = self.by_name.entry(&name).or_default();
-            if !order.contains(&index) {
-                order.push(index);
-            }
-        }
+        let names = identity.dns_names();
         self.identities.push(identity);
-        let identities = &self.identities;
-        for order in self.by_name.values_mut().chain([&mut self.unnamed]) {
-            order.sort_by_key(|index| !identities[*index].is_ecdsa());
+        for name in names {
+            add_last(self.by_name.entry(&name).or_default(), &self.identities);
         }
         self
     }
@@ -95,9 +88,10 @@ impl Certificates {
     /// Adds a certificate, for the names that it holds and for clients that ask for no name, as those do that connect by
     /// an address. They are shown it in place of the default, [`strict`](Self::strict) or not.
     #[must_use]
-    pub fn with_unnamed(mut self, identity: Identity) -> Self {
-        self.unnamed.push(self.identities.len());
-        self.with(identity)
+    pub fn with_unnamed(self, identity: Identity) -> Self {
+        let mut all = self.with(identity);
+        add_last(&mut all.unnamed, &all.identities);
+        all
     }
 
     /// Ends handshakes of clients that ask for no name, or for one that no certificate is for, instead of showing
@@ -194,6 +188,20 @@ impl Certificates {
         // Without a common scheme the handshake fails by itself, with the alert that says so.
         candidates.find(|it| it.can_sign(schemes)).or(first)
     }
+}
+
+/// Adds the last of the certificates to those for a name, unless it is one of them: before those with other keys if its own
+/// is of ECDSA, behind them otherwise.
+fn add_last(order: &mut Vec<usize>, identities: &[Identity]) {
+    let last = identities.len() - 1;
+    if order.contains(&last) {
+        return;
+    }
+    let place = match identities[last].is_ecdsa() {
+        true => order.partition_point(|index| identities[*index].is_ecdsa()),
+        false => order.len(),
+    };
+    order.insert(place, last);
 }
 
 impl Identity {
@@ -320,6 +328,18 @@ mod tests {
             let other = shown(Some("b.example"), &[ED25519]);
             assert_eq!(other, (!all.strict).then_some(0));
         }
+    }
+
+    #[test]
+    fn of_several_certificates_for_a_name_each_kind_of_key_keeps_the_order_in_which_they_came() {
+        let ed25519 = || identity(&["a.example", "A.example"], &rcgen::PKCS_ED25519);
+        let none = Certificates::default().with_unnamed(ed25519());
+        let all = none.with_unnamed(ecdsa(&["a.example"]));
+        let all = all.with_unnamed(ed25519());
+        let all = all.with_unnamed(ecdsa(&["a.example", "b.example"]));
+        let order = [1, 3, 0, 2];
+        assert_eq!(all.by_name.find(b"a.example").unwrap()[..], order);
+        assert_eq!(all.unnamed, order);
     }
 
     #[test]

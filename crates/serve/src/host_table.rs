@@ -33,10 +33,6 @@ impl<T> HostTable<T> {
         self.by_name.entry(key.as_bytes().into())
     }
 
-    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.by_name.values_mut()
-    }
-
     /// Returns the value of the host that an authority names.
     #[must_use]
     pub fn find(&self, authority: &[u8]) -> Option<&T> {
