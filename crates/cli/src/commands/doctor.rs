@@ -5,7 +5,7 @@ use crate::commands::dns_record::Published;
 use crate::printer::Printer;
 use altway_emulate::probe::{Finding, State, Topic, findings};
 use altway_select::ModelKind;
-use altway_serve::Identity;
+use altway_serve::{Identity, IdentityWarning};
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -19,8 +19,8 @@ Examples:
   altway doctor
   altway doctor --host www.example.org
 
-Exit code: 0 when a server finds all that it needs, 1 when something is missing to it. Whether the lab can run here, the last
-line says.")]
+Exit code: 0 when a server finds all that it needs, 1 when something is missing to it, as a certificate that is valid now.
+Whether the lab can run here, the last line says.")]
 pub(crate) struct Arguments {
     /// Check a chain of certificates as well (PEM, the server's own first): its dates, who can read its key, and
     /// whether it costs QUIC clients a round trip.
@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     let mut findings = findings();
     if let Some((chain, key)) = arguments.cert.as_deref().zip(arguments.key.as_deref()) {
-        findings.extend(certificate(chain, key)?);
+        findings.extend(certificate(chain, key, SystemTime::now())?);
     }
     for host in &arguments.host {
         findings.push(https_record(host)?);
@@ -57,10 +57,10 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     })
 }
 
-/// The fault of a certificate, or that it has none.
-fn certificate(chain: &Path, key: &Path) -> Result<Vec<Finding>> {
+/// The faults that a certificate has at `now`, or that it has none.
+fn certificate(chain: &Path, key: &Path, now: SystemTime) -> Result<Vec<Finding>> {
     let identity = Identity::from_pem_files(chain, key)?;
-    let warnings = identity.warnings(SystemTime::now());
+    let warnings = identity.warnings(now);
     let of = |state, seen| Finding {
         topic: Topic::Certificate,
         state,
@@ -72,9 +72,14 @@ fn certificate(chain: &Path, key: &Path) -> Result<Vec<Finding>> {
         let seen = format!("{} fits QUIC's first flight and is valid", chain.display());
         return Ok(vec![of(State::Ok, seen)]);
     }
+    // A certificate that clients refuse is none to a server.
+    let state = |one: &IdentityWarning| match one.is_refusal() {
+        true => State::Missing,
+        false => State::Limited,
+    };
     let warnings = warnings.iter();
     Ok(warnings
-        .map(|one| of(State::Limited, one.to_string()))
+        .map(|one| of(state(one), one.to_string()))
         .collect())
 }
 
@@ -153,6 +158,7 @@ fn paragraph(finding: &Finding) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn finding(topic: Topic, state: State) -> Finding {
         Finding {
@@ -213,7 +219,8 @@ mod tests {
         let store = altway_serve::certs::Store::open(folder.path()).unwrap();
         let names = ["localhost".to_owned()];
         let found = |chain: &Path, key: &Path| {
-            let [finding] = certificate(chain, key).unwrap().try_into().unwrap();
+            let found = certificate(chain, key, SystemTime::now());
+            let [finding] = found.unwrap().try_into().unwrap();
             (finding.state, finding.seen)
         };
         let leaf = store.leaf(&names).unwrap();
@@ -225,6 +232,25 @@ mod tests {
             seen.contains("3 certificates") && seen.contains("a round trip"),
             "{seen}"
         );
+    }
+
+    #[test]
+    fn a_certificate_that_clients_refuse_is_missing_to_a_server_and_one_near_its_end_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = altway_serve::certs::Store::open(folder.path()).unwrap();
+        let leaf = store.leaf(&["localhost"]).unwrap();
+        let day = Duration::from_secs(86_400);
+        let now = SystemTime::now();
+        // It is made for 396 days.
+        for (when, expected) in [
+            (now - 30 * day, false),
+            (now, true),
+            (now + 390 * day, true),
+            (now + 400 * day, false),
+        ] {
+            let found = certificate(&leaf.certificate, &leaf.key, when).unwrap();
+            assert_eq!(can_serve(&found), expected, "{found:?}");
+        }
     }
 
     #[test]

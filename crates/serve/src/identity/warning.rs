@@ -69,6 +69,14 @@ pub enum IdentityWarning {
     },
 }
 
+impl IdentityWarning {
+    /// Returns true if clients refuse the certificate now.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Expired { .. } | Self::NotYetValid { .. })
+    }
+}
+
 impl fmt::Display for IdentityWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
