@@ -20,6 +20,9 @@ use std::{fmt, io};
 /// A hint on what the file of a certificate has to hold.
 const CERTIFICATE_FILE: &str = "a certificate's file is PEM: the server's own first, then those that signed it, without the root";
 
+/// A certificate is of an old version of X.509.
+const CERTIFICATE_VERSION: &str = "have it made anew, of version 3: `openssl x509 -req` makes those with `-extfile FILE` alone, where FILE has a line like `subjectAltName = DNS:example.org`";
+
 /// A served folder is closed to the process.
 const CLOSED_ROOT: &str = "let the user that altway runs as read it, and enter the folders above: `namei -l DIR` shows who may";
 
@@ -94,6 +97,7 @@ pub(crate) fn of_named(error: &anyhow::Error) -> Option<String> {
         | ServeError::EncryptedKey { .. }
         | ServeError::ChainOrder { .. }
         | ServeError::KeyMismatch { .. }
+        | ServeError::CertificateVersion { .. }
         | ServeError::UntrustedChain { .. }
         | ServeError::Identity { .. }) => of_server_certificate(error)?,
         _ => return None,
@@ -162,6 +166,7 @@ fn of_upstream(error: &UpstreamError) -> Option<&'static str> {
         UpstreamError::Roots { .. } | UpstreamError::NoRoots { .. } => Some(
             "name a PEM file that this user may read: the certificates of the authorities that sign those of the servers",
         ),
+        UpstreamError::ClientCertificateVersion { .. } => Some(CERTIFICATE_VERSION),
         UpstreamError::ClientChain { .. }
         | UpstreamError::ClientKey { .. }
         | UpstreamError::ClientCertificate { .. } => Some(
@@ -384,13 +389,12 @@ fn of_server_certificate(error: &ServeError) -> Option<&'static str> {
             "name the key that the certificate was made for: `openssl x509 -noout -pubkey -in CERT` and \
              `openssl pkey -pubout -in KEY` print the same of a pair"
         }
+        ServeError::CertificateVersion { .. } => CERTIFICATE_VERSION,
         ServeError::UntrustedChain { .. } => {
             "a chain's file is PEM: the server's own certificate, then each that signed the one before it, and the \
              server's key"
         }
-        ServeError::Identity { .. } => {
-            "keys of ECDSA, Ed25519 and RSA can be used, and X.509 certificates of version 3"
-        }
+        ServeError::Identity { .. } => "keys of ECDSA, Ed25519 and RSA can be used",
         ServeError::ReadOcsp { .. } | ServeError::NotOcsp { .. } => {
             "--ocsp wants what `openssl ocsp -respout FILE` writes; without --ocsp nothing is stapled"
         }

@@ -271,6 +271,14 @@ pub enum Error {
         /// The key's file.
         key: PathBuf,
     },
+    /// A certificate that TLS does not take, because it is of an old version of X.509.
+    #[error("the certificate `{path}` is of version {version} of X.509, which clients refuse")]
+    CertificateVersion {
+        /// The chain's file.
+        path: PathBuf,
+        /// The version.
+        version: u32,
+    },
     /// No client believes the chain, even if it trusts the last certificate.
     #[error("the chain `{path}` can't be shown to clients: {reason}")]
     UntrustedChain {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 pub use warning::IdentityWarning;
 use warning::Validity;
-use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+use x509_parser::prelude::{FromDer, GeneralName, X509Certificate, X509Version};
 
 /// A certificate chain with the private key that belongs to its first certificate, and an OCSP
 /// response for it when one was given.
@@ -92,6 +92,7 @@ impl Identity {
     ) -> Result<Self, Error> {
         let chain = parse_chain(certificate, chain)?;
         let private = parse_key(key, text)?;
+        check_version(certificate, &chain)?;
         let others = chain.get(1..).unwrap_or_default().to_vec();
         let certified = CertifiedKey::from_der(chain, private.clone_key(), &tls::provider());
         let certified = certified.map_err(|source| match source {
@@ -217,6 +218,19 @@ fn parse_chain(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>,
         return Err(Error::NoCertificate { path: path.into() });
     }
     Ok(chain)
+}
+
+/// Refuses a server's own certificate that is of version 1 or 2 of X.509, as TLS does: names came with version 3 (RFC 5280
+/// section 4.1.2.1). One that can't be parsed is left to TLS.
+fn check_version(path: &Path, chain: &[CertificateDer<'static>]) -> Result<(), Error> {
+    let own = chain.first().map(|own| X509Certificate::from_der(own));
+    match own {
+        Some(Ok((_, own))) if own.version() != X509Version::V3 => Err(Error::CertificateVersion {
+            path: path.into(),
+            version: own.version().0.saturating_add(1),
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// The place in the chain of the first of these certificates, which follow the server's own, to which a key belongs.
@@ -355,6 +369,30 @@ mod tests {
         assert!(matches!(error("text"), Error::NoCertificate { .. }));
         assert!(matches!(error("broken"), Error::Pem { .. }));
         assert!(matches!(error("none"), Error::ReadPem { .. }));
+    }
+
+    #[test]
+    fn a_certificate_of_an_old_version_of_x509_is_called_so() {
+        use base64::Engine as _;
+        let pem = Pem::new();
+        let key = rcgen::KeyPair::generate().unwrap();
+        let params = rcgen::CertificateParams::new(["a".to_owned()]).unwrap();
+        let der = params.self_signed(&key).unwrap().der().to_vec();
+        // The version, a number that stands within a tag of its own, is one less than what it is called.
+        let place = der.windows(4).position(|it| it == [0xa0, 3, 2, 1]).unwrap() + 4;
+        std::fs::write(pem.path("old.key"), key.serialize_pem()).unwrap();
+        for (version, refused) in [(1, true), (2, true), (3, false)] {
+            let mut der = der.clone();
+            der[place] = version - 1;
+            let text = base64::engine::general_purpose::STANDARD.encode(der);
+            let text = format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n");
+            std::fs::write(pem.path("old.crt"), text).unwrap();
+            let read = Identity::from_pem_files(pem.path("old.crt"), pem.path("old.key"));
+            let said = read.map(drop).map_err(|error| error.to_string());
+            let expected = format!("is of version {version} of X.509, which clients refuse");
+            assert_eq!(said.is_err(), refused, "{said:?}");
+            assert!(said.err().is_none_or(|it| it.ends_with(&expected)));
+        }
     }
 
     #[test]

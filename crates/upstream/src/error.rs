@@ -50,6 +50,12 @@ pub enum Error {
         /// The fault.
         source: rustls::Error,
     },
+    /// A client certificate that TLS does not take, because it is of an old version of X.509.
+    #[error("the client certificate `{path}` is of version 1 or 2 of X.509, which servers refuse")]
+    ClientCertificateVersion {
+        /// The chain's file.
+        path: PathBuf,
+    },
     /// TLS can't be set up.
     #[error("cannot set up TLS")]
     Tls(#[from] rustls::Error),

@@ -5,7 +5,7 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{CertificateError, ClientConfig, RootCertStore};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -74,13 +74,26 @@ impl ClientCertificate {
             source,
         })?;
         let certified = CertifiedKey::from_der(certificates, key, &provider());
-        let certified = certified.map_err(|source| Error::ClientCertificate {
-            path: chain.to_owned(),
-            place: place.to_owned(),
-            source,
+        let certified = certified.map_err(|source| match is_of_old_version(&source) {
+            true => Error::ClientCertificateVersion {
+                path: chain.to_owned(),
+            },
+            false => Error::ClientCertificate {
+                path: chain.to_owned(),
+                place: place.to_owned(),
+                source,
+            },
         })?;
         Ok(Self(Arc::new(certified)))
     }
+}
+
+/// Returns true if a certificate is not of version 3 of X.509. rustls has no error of its own for that.
+fn is_of_old_version(error: &rustls::Error) -> bool {
+    let rustls::Error::InvalidCertificate(CertificateError::Other(other)) = error else {
+        return false;
+    };
+    other.to_string() == "UnsupportedCertVersion"
 }
 
 /// Reads the certificates of a PEM file.
@@ -131,5 +144,31 @@ impl Tls {
             Protocol::Http2 => &self.http2,
             Protocol::Http3 => &self.http3,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base64::Engine as _;
+
+    #[test]
+    fn a_client_certificate_of_an_old_version_of_x509_is_called_so() {
+        let made = rcgen::generate_simple_self_signed(["a".to_owned()]).unwrap();
+        let key = made.signing_key.serialize_pem();
+        let mut der = made.cert.der().to_vec();
+        // The version stands within a tag of its own; 0 is the first.
+        let place = der.windows(4).position(|it| it == [0xa0, 3, 2, 1]).unwrap() + 4;
+        der[place] = 0;
+        let text = base64::engine::general_purpose::STANDARD.encode(der);
+        let text = format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n");
+        let dir = tempfile::tempdir().unwrap();
+        let chain = dir.path().join("client.pem");
+        std::fs::write(&chain, text).unwrap();
+        let error = ClientCertificate::from_pem(&chain, "here", key.as_bytes()).unwrap_err();
+        assert!(
+            matches!(error, Error::ClientCertificateVersion { .. }),
+            "{error:?}"
+        );
     }
 }

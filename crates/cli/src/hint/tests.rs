@@ -129,3 +129,20 @@ fn a_damaged_state_folder_has_a_hint() {
     };
     assert!(of(&error.into()).unwrap().contains("from a backup"));
 }
+
+#[test]
+fn a_certificate_of_an_old_version_has_the_same_hint_whoever_shows_it() {
+    let path = PathBuf::from("old.pem");
+    let server = ServeError::CertificateVersion {
+        path: path.clone(),
+        version: 1,
+    };
+    let client = SiteError::Upstream(UpstreamError::ClientCertificateVersion { path });
+    for error in [server.into(), client.into()] {
+        assert_eq!(of(&error).as_deref(), Some(CERTIFICATE_VERSION));
+        assert_eq!(
+            of_configuration(&error).as_deref(),
+            Some(CERTIFICATE_VERSION)
+        );
+    }
+}
