@@ -53,8 +53,8 @@ impl Identity {
         key: impl AsRef<Path>,
     ) -> Result<Self, Error> {
         let (certificate, key) = (certificate.as_ref(), key.as_ref());
-        let (text, key_file) = read(key)?;
         let (chain, _) = read(certificate)?;
+        let (text, key_file) = read(key)?;
         let identity = Self::from_named_pem((certificate, &chain), (key, &text))?;
         Ok(Self {
             readable_key: warning::of_key(key, &key_file),
@@ -79,6 +79,16 @@ impl Identity {
     pub fn check_chain(certificate: &Path) -> Result<(), Error> {
         let (text, _) = read(certificate)?;
         parse_chain(certificate, &text).map(drop)
+    }
+
+    /// Reads a key as [`from_pem_files`](Self::from_pem_files) does, without its chain: what is wrong with it can be told
+    /// where the chain can't be read either.
+    ///
+    /// # Errors
+    /// The file can't be read, isn't PEM, or has no key that can be read without a password.
+    pub fn check_key(key: &Path) -> Result<(), Error> {
+        let (text, _) = read(key)?;
+        parse_key(key, &text).map(drop)
     }
 
     /// Takes a chain and a key as [`from_pem`](Self::from_pem) does, each with the path or another name that errors and
@@ -372,6 +382,15 @@ mod tests {
     }
 
     #[test]
+    fn a_key_can_be_checked_without_its_chain() {
+        let pem = Pem::new();
+        Identity::check_key(&pem.path("a.key")).unwrap();
+        let error = |name| Identity::check_key(&pem.path(name)).unwrap_err();
+        assert!(matches!(error("text"), Error::NoKey { .. }));
+        assert!(matches!(error("none"), Error::ReadPem { .. }));
+    }
+
+    #[test]
     fn a_certificate_of_an_old_version_of_x509_is_called_so() {
         use base64::Engine as _;
         let pem = Pem::new();
@@ -393,6 +412,16 @@ mod tests {
             assert_eq!(said.is_err(), refused, "{said:?}");
             assert!(said.err().is_none_or(|it| it.ends_with(&expected)));
         }
+    }
+
+    #[test]
+    fn of_two_files_that_are_not_there_the_chain_is_named_first() {
+        let pem = Pem::new();
+        let error = pem.error("none.crt", "none.key");
+        assert!(
+            matches!(&error, Error::ReadPem { path, .. } if path.ends_with("none.crt")),
+            "{error:?}"
+        );
     }
 
     #[test]

@@ -199,12 +199,14 @@ fn what_a_configuration_names_is_opened_unless_told_not_to() {
     let mut serve = dir.altway(["serve", "--config", "altway.toml"]);
     let said = refusal(serve.env_remove("CREDENTIALS_DIRECTORY"));
     let all =
-        "error: 5 faults in `altway.toml`\n\naltway.toml:6:16: `own.pem` holds no certificate\n";
+        "error: 6 faults in `altway.toml`\n\naltway.toml:6:16: `own.pem` holds no certificate\n";
     assert!(said.starts_with(all), "{said}");
-    assert!(
-        said.contains("altway.toml:6:56: the credential `k` can't be had"),
-        "{said}"
-    );
+    for second in [
+        "altway.toml:6:56: the credential `k` can't be had",
+        "altway.toml:6:56: `own.pem` holds no certificate",
+    ] {
+        assert!(said.contains(second), "{said}");
+    }
     let mut syntax = dir.altway(["config", "check", "--syntax", "altway.toml"]);
     let output = syntax.stdin(Stdio::null()).output().unwrap();
     assert_eq!(
@@ -212,6 +214,36 @@ fn what_a_configuration_names_is_opened_unless_told_not_to() {
         "altway.toml is right: 1 site, 2 routes\n"
     );
     assert_eq!((output.status.code(), output.stdout.len()), (Some(0), 0));
+}
+
+#[test]
+fn of_a_certificate_without_its_files_the_chain_and_the_key_are_told() {
+    let dir = dir();
+    let files = "{ chain = \"none.pem\", key = \"none.key\" }";
+    let of_site = format!("certificate = {files}\nroute = [{{ files = \"site\" }}]\n");
+    let of_route =
+        format!("[[site.route]]\nproxy = \"https://127.0.0.1:9\"\nclient-certificate = {files}\n");
+    let faults = |command: [&str; 2], site: &str| {
+        dir.file("altway.toml", format!("[[site]]\ndefault = true\n{site}"));
+        let said = refusal(dir.altway(command).arg("altway.toml"));
+        let faults = said.lines().filter(|line| line.contains("`none."));
+        let faults = faults.map(|line| line.split(": No such file").next().unwrap().to_owned());
+        faults.collect::<Vec<_>>()
+    };
+    let expected = [
+        "altway.toml:3:15: cannot read `none.pem`",
+        "altway.toml:3:15: cannot read `none.key`",
+    ];
+    assert_eq!(faults(["config", "check"], &of_site), expected);
+    assert_eq!(faults(["serve", "--config"], &of_site), expected);
+    let expected = [
+        "altway.toml:5:1: cannot read the key `none.key`",
+        "altway.toml:5:1: cannot read `none.pem`",
+    ];
+    assert_eq!(faults(["config", "check"], &of_route), expected);
+    let mut serve = dir.altway(["serve", "site", "--cert", "none.pem", "--key", "none.key"]);
+    let said = refusal(&mut serve);
+    assert!(said.contains("cannot read `none.pem`"), "{said}");
 }
 
 #[test]

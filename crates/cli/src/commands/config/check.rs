@@ -11,7 +11,9 @@ use crate::commands::serve::writable::{Obstacle, obstacles, try_own_authority};
 use crate::config_file::{extent, fault, load, refused};
 use crate::hint::{self, usage_error};
 use crate::printer::Printer;
-use altway_config::{Action, Certificate, Fault, Issuer, Places, Plan, Proxy, Site, UrlPath};
+use altway_config::{
+    Action, Certificate, Fault, Issuer, Places, Plan, Proxy, Secret, Site, UrlPath,
+};
 use altway_serve::{Files, Identity, certs};
 use anyhow::{Error, Result};
 use std::num::NonZeroUsize;
@@ -128,9 +130,29 @@ impl<'p> Opened<'p> {
             let _ = self.keep(path, checked);
             return;
         }
-        let read = self.keep(path, identity(certificate));
-        for warning in read.iter().flat_map(|it| it.warnings(SystemTime::now())) {
+        let Some(read) = self.keep(path, identity(certificate)) else {
+            self.second_fault(certificate, path);
+            return;
+        };
+        for warning in read.warnings(SystemTime::now()) {
             self.warnings.push(warning.to_string());
+        }
+    }
+
+    /// Adds what else is wrong with a certificate that could not be read: its chain and its key may both be at fault.
+    fn second_fault(&mut self, certificate: &Certificate, path: &str) {
+        let chain = &certificate.chain;
+        let second = match &certificate.key {
+            Secret::File(key) if key == chain => return,
+            // The chain was read first.
+            Secret::File(key) => Identity::check_key(key),
+            _ => Identity::check_chain(chain),
+        };
+        if let Err(error) = second {
+            let second = fault(self.places, path, &error.into());
+            if self.faults.last() != Some(&second) {
+                self.faults.push(second);
+            }
         }
     }
 
@@ -205,7 +227,13 @@ impl<'p> Opened<'p> {
         let faults = altway_site::check_proxy(proxy);
         let is_usable = faults.is_empty();
         for (key, error) in faults {
+            let is_of_key = matches!(error, altway_site::Error::Secret(_));
             let _ = self.keep::<()>(&format!("{path}.{key}"), Err(error.into()));
+            // The chain was not looked at.
+            if let Some(certificate) = proxy.client_certificate.as_ref().filter(|_| is_of_key) {
+                let checked = Identity::check_chain(&certificate.chain).map_err(Into::into);
+                let _ = self.keep(&format!("{path}.{key}"), checked);
+            }
         }
         if let Some(certificate) = proxy.client_certificate.as_ref().filter(|_| is_usable) {
             self.certificate(certificate, &format!("{path}.client-certificate"));
