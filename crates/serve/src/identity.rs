@@ -1,9 +1,11 @@
 //! A certificate chain, its key, and what its issuer says of it.
 
+mod names;
 mod warning;
 
 use crate::{BoxError, Error, ocsp, tls};
 use altway_folder::read_file;
+pub use names::CertificateNames;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
@@ -14,7 +16,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 pub use warning::IdentityWarning;
 use warning::Validity;
-use x509_parser::prelude::{FromDer, GeneralName, X509Certificate, X509Version};
+use x509_parser::prelude::{FromDer, X509Certificate, X509Version};
 
 /// A certificate chain with the private key that belongs to its first certificate, and an OCSP
 /// response for it when one was given.
@@ -71,14 +73,15 @@ impl Identity {
         Self::from_named_pem((Path::new("<chain>"), chain), (Path::new("<key>"), key))
     }
 
-    /// Reads a chain as [`from_pem_files`](Self::from_pem_files) does, without its key: what is wrong with it can be told
-    /// where the key is not at hand.
+    /// Reads a chain as [`from_pem_files`](Self::from_pem_files) does, without its key: what is wrong with it, and the names
+    /// that its first certificate is for, can be told where the key is not at hand.
     ///
     /// # Errors
     /// The file can't be read, isn't PEM, or has no certificate.
-    pub fn check_chain(certificate: &Path) -> Result<(), Error> {
+    pub fn check_chain(certificate: &Path) -> Result<CertificateNames, Error> {
         let (text, _) = read(certificate)?;
-        parse_chain(certificate, &text).map(drop)
+        let chain = parse_chain(certificate, &text)?;
+        Ok(chain.first().map(CertificateNames::of).unwrap_or_default())
     }
 
     /// Reads a key as [`from_pem_files`](Self::from_pem_files) does, without its chain: what is wrong with it can be told
@@ -176,20 +179,16 @@ impl Identity {
         &self.path
     }
 
-    /// The names that the certificate is for (RFC 5280 section 4.2.1.6); empty where it can't be parsed.
+    /// The names that the server's own certificate is for; none where it can't be parsed.
+    #[must_use]
+    pub fn names(&self) -> CertificateNames {
+        let leaf = self.certified.end_entity_cert();
+        leaf.map(CertificateNames::of).unwrap_or_default()
+    }
+
+    /// The host names among them.
     pub(crate) fn dns_names(&self) -> Vec<String> {
-        let leaf = self.certified.end_entity_cert().ok();
-        let leaf = leaf.and_then(|leaf| X509Certificate::from_der(leaf).ok());
-        let names = leaf.as_ref().and_then(|(_, leaf)| {
-            let names = leaf.subject_alternative_name().ok()??;
-            Some(&names.value.general_names)
-        });
-        let names = names.into_iter().flatten();
-        let dns = names.filter_map(|name| match name {
-            GeneralName::DNSName(name) => Some((*name).to_owned()),
-            _ => None,
-        });
-        dns.collect()
+        self.names().into_dns()
     }
 
     /// The last second of the server's own certificate; `None` where it can't be parsed.

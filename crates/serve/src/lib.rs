@@ -292,7 +292,7 @@ pub use files::{
     UnknownContentCoding,
 };
 pub use host_table::HostTable;
-pub use identity::{Identity, IdentityWarning};
+pub use identity::{CertificateNames, Identity, IdentityWarning};
 pub use incidents::{ContentTooLong, INCIDENT_KINDS};
 pub use key_log::KeyLog;
 pub use limits::{InvalidLimits, Limits};

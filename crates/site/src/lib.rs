@@ -13,6 +13,7 @@ mod files;
 mod proxy;
 mod router;
 mod secret;
+mod uncovered_names;
 mod upload;
 
 pub use certificates::{certificates, own_names, with_client_auth};
@@ -22,6 +23,7 @@ pub use proxy::{check as check_proxy, options as upstream_options};
 use router::RouteEntry;
 pub use router::Router;
 pub use secret::SecretError;
+pub use uncovered_names::{UncoveredNames, uncovered_names};
 pub use upload::{UPLOAD_BYTES, UploadFolderError, check as check_upload};
 
 use altway_config::{Action, PathPattern, Plan, Route, Site as SitePlan};

@@ -247,6 +247,46 @@ fn of_a_certificate_without_its_files_the_chain_and_the_key_are_told() {
 }
 
 #[test]
+fn a_name_that_no_certificate_of_its_site_is_for_is_warned_of_at_a_check_and_a_start() {
+    let dir = dir();
+    success(&mut dir.altway(["certs", "a.example", "*.b.example", "192.0.2.7"]));
+    let store = dir.path().join("data/altway/certs");
+    let (chain, key) = (store.join("leaf.pem"), store.join("leaf.key"));
+    let config = |names: &str| {
+        let (chain, key) = (chain.display(), key.display());
+        format!(
+            "threads = 1\n[listen]\nhttps = [\"127.0.0.1:0\"]\n[[site]]\nnames = [{names}]\n\
+             certificate = {{ chain = \"{chain}\", key = \"{key}\" }}\nroute = [{{ files = \"site\" }}]\n"
+        )
+    };
+    let check = || {
+        let mut check = dir.altway(["config", "check", "altway.toml"]);
+        let output = check.stdin(Stdio::null()).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    let good = "\"A.example\", \"x.b.example\", \"*.b.example\", \"192.0.2.7\", \"[::1]\"";
+    dir.file("altway.toml", config(good));
+    assert_eq!(check(), "altway.toml is right: 1 site, 1 route\n");
+    let bad = "\"www.a.example\", \"y.x.b.example\", \"192.0.2.8\"";
+    dir.file("altway.toml", config(&format!("{good}, {bad}")));
+    let warning = format!(
+        "no certificate of the site `a.example` is valid for its names `www.a.example`, `y.x.b.example`, `192.0.2.8`: \
+         `{}` is for *.b.example, a.example, localhost, 127.0.0.1, 192.0.2.7, ::1\n",
+        chain.display()
+    );
+    let expected =
+        format!("warning: altway.toml:5:1: {warning}altway.toml is right: 1 site, 1 route\n");
+    assert_eq!(check(), expected);
+    let mut command = dir.altway(["serve", "--config", "altway.toml", "--json"]);
+    command.stderr(std::fs::File::create(dir.path().join("log")).unwrap());
+    let serving = Serving::spawn(&dir, command);
+    assert_eq!(serving.terminate(), Some(0));
+    let said = std::fs::read_to_string(dir.path().join("log")).unwrap();
+    assert!(said.contains(&format!("warning: {warning}")), "{said}");
+}
+
+#[test]
 fn more_names_than_one_certificate_has_are_found_before_it_is_to_be_made() {
     let dir = dir();
     let names: Vec<_> = (0..62).map(|n| format!("\"{n}.example\"")).collect();

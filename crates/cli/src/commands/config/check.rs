@@ -14,7 +14,7 @@ use crate::printer::Printer;
 use altway_config::{
     Action, Certificate, Fault, Issuer, Places, Plan, Proxy, Secret, Site, UrlPath,
 };
-use altway_serve::{Files, Identity, certs};
+use altway_serve::{CertificateNames, Files, Identity, certs};
 use anyhow::{Error, Result};
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -117,9 +117,9 @@ impl<'p> Opened<'p> {
         }
     }
 
-    /// Reads a certificate with its key, and notes what is to be mended. A key that the service alone has is not looked
-    /// at.
-    fn certificate(&mut self, certificate: &Certificate, path: &str) {
+    /// Reads a certificate with its key, and notes what is to be mended; returns the names that it is for. A key that the
+    /// service alone has is not looked at.
+    fn certificate(&mut self, certificate: &Certificate, path: &str) -> Option<CertificateNames> {
         let absent = credential_of_service(&certificate.key).filter(|_| !self.is_start);
         if let Some(name) = absent {
             let place = self.place(path);
@@ -127,16 +127,16 @@ impl<'p> Opened<'p> {
                 "{place}the key is not checked: the credential `{name}` is given to the service alone"
             ));
             let checked = Identity::check_chain(&certificate.chain).map_err(Into::into);
-            let _ = self.keep(path, checked);
-            return;
+            return self.keep(path, checked);
         }
         let Some(read) = self.keep(path, identity(certificate)) else {
             self.second_fault(certificate, path);
-            return;
+            return None;
         };
         for warning in read.warnings(SystemTime::now()) {
             self.warnings.push(warning.to_string());
         }
+        Some(read.names())
     }
 
     /// Adds what else is wrong with a certificate that could not be read: its chain and its key may both be at fault.
@@ -146,13 +146,27 @@ impl<'p> Opened<'p> {
             Secret::File(key) if key == chain => return,
             // The chain was read first.
             Secret::File(key) => Identity::check_key(key),
-            _ => Identity::check_chain(chain),
+            _ => Identity::check_chain(chain).map(drop),
         };
         if let Err(error) = second {
             let second = fault(self.places, path, &error.into());
             if self.faults.last() != Some(&second) {
                 self.faults.push(second);
             }
+        }
+    }
+
+    /// Warns of names of a site that none of its certificates is for.
+    fn certificates(&mut self, site: &Site, path: &str) {
+        let each = site.certificates.iter().enumerate();
+        let names: Vec<_> = each
+            .map(|(index, it)| self.certificate(it, &format!("{path}.certificate.{index}")))
+            .collect();
+        let names: Option<Vec<_>> = names.into_iter().collect();
+        let uncovered = names.and_then(|names| altway_site::uncovered_names(site, &names));
+        if let Some(uncovered) = uncovered {
+            let place = self.place(&format!("{path}.names"));
+            self.warnings.push(format!("{place}{uncovered}"));
         }
     }
 
@@ -236,16 +250,14 @@ impl<'p> Opened<'p> {
             }
         }
         if let Some(certificate) = proxy.client_certificate.as_ref().filter(|_| is_usable) {
-            self.certificate(certificate, &format!("{path}.client-certificate"));
+            let _ = self.certificate(certificate, &format!("{path}.client-certificate"));
         }
     }
 
     fn sites(&mut self, plan: &Plan) {
         for (index, site) in plan.sites().iter().enumerate() {
             let path = format!("site.{index}");
-            for (index, certificate) in site.certificates.iter().enumerate() {
-                self.certificate(certificate, &format!("{path}.certificate.{index}"));
-            }
+            self.certificates(site, &path);
             if let Some(clients) = &site.client_certificates {
                 let key = format!("{path}.client-certificates");
                 let _ = self.keep(&key, client_auth(clients));

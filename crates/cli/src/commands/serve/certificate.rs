@@ -4,7 +4,7 @@ use super::acme::{self, Demand};
 use crate::hint::usage_error;
 use crate::printer::Printer;
 use altway_config::{Certificate, ClientCertificates, Plan, Secret};
-use altway_serve::{Certificates, ClientAuth, Error, Identity, certs};
+use altway_serve::{CertificateNames, Certificates, ClientAuth, Error, Identity, certs};
 use anyhow::Result;
 use std::collections::HashMap;
 use std::num::NonZeroU16;
@@ -135,7 +135,12 @@ pub(super) fn certificates(
     let own = |names: &[String]| {
         own_certificate(names, port, origin, printer).map(|it| noted(it, &mut of_own))
     };
-    let read = |certificate: &Certificate| identity(certificate).map(|it| noted(it, &mut of_files));
+    let mut names = HashMap::new();
+    let read = |certificate: &Certificate| {
+        let read = identity(certificate).map(|it| noted(it, &mut of_files))?;
+        names.insert(certificate.chain.clone(), read.names());
+        Ok::<_, anyhow::Error>(read)
+    };
     let mut ordered = Ordered::new(plan, origin);
     let mut all = altway_site::certificates(plan, read, |name| ordered.read(name), own)?;
     if let Some(on_demand) = on_demand {
@@ -147,10 +152,24 @@ pub(super) fn certificates(
     }
     let unread = ordered.unread;
     of_files.extend(of_own);
+    of_files.extend(uncovered(plan, &names));
     Ok(Reading {
         certificates: altway_site::with_client_auth(plan, all, client_auth)?,
         warnings: of_files,
         unread,
+    })
+}
+
+/// Returns warnings of names of sites that none of their certificates is for. `names`: those of each chain.
+fn uncovered(
+    plan: &Plan,
+    names: &HashMap<PathBuf, CertificateNames>,
+) -> impl Iterator<Item = String> {
+    plan.sites().iter().filter_map(|site| {
+        let each = site.certificates.iter();
+        let each = each.map(|it| names.get(&it.chain).cloned());
+        let each: Option<Vec<_>> = each.collect();
+        Some(altway_site::uncovered_names(site, &each?)?.to_string())
     })
 }
 
