@@ -8,7 +8,7 @@ use altway_serve::{
     ClientCertificate, ClientPrefix, ContentTooLong, EarlyHints, PrefixLengths, RequestBody,
     RequestContext, Responder, Upgrade,
 };
-use altway_upstream::heads::Received;
+use altway_upstream::heads::{Received, is_looping};
 use altway_upstream::rewrite::{BadPath, FieldChanges, PathChange};
 use altway_upstream::{Answer, Group, Interim, InterimHandler, Reason, Refusal, Sending};
 use base64::Engine as _;
@@ -154,6 +154,9 @@ impl Shared {
         } else if request.method() == Method::CONNECT {
             return self.at_once(StatusCode::NOT_IMPLEMENTED, timing);
         }
+        if is_looping(request.headers()) {
+            return self.refuse_loop(timing);
+        }
         if let Some(status) = count_forwarding(&mut request) {
             return self.at_once(status, timing);
         }
@@ -232,6 +235,18 @@ impl Shared {
     /// An answer of the proxy's own that waits for no server.
     fn at_once(&self, status: StatusCode, timing: Timing) -> Answering {
         let mut response = page(status, timing);
+        self.complete(response.headers_mut());
+        Answering(State::Now(Some(Box::new(response))))
+    }
+
+    /// The answer to a request that goes round, which is told of as what servers don't answer.
+    fn refuse_loop(&self, timing: Timing) -> Answering {
+        let refusal = Refusal {
+            status: StatusCode::LOOP_DETECTED,
+            reason: Reason::Loop,
+            retry_after: None,
+        };
+        let mut response = self.refuse(refusal, timing);
         self.complete(response.headers_mut());
         Answering(State::Now(Some(Box::new(response))))
     }

@@ -93,11 +93,13 @@ pub enum Reason {
     Client,
     /// The client's content is longer than [`Options::max_body`](crate::Options::max_body).
     TooLong,
+    /// The request has come through this server, or others of its kind, too often.
+    Loop,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::NoServer,
         Self::Busy,
         Self::Connect,
@@ -109,6 +111,7 @@ impl Reason {
         Self::Handshake,
         Self::Client,
         Self::TooLong,
+        Self::Loop,
     ];
 
     /// The reason of a request whose last attempt failed so.
@@ -141,6 +144,9 @@ impl fmt::Display for Reason {
             }
             Self::Client => "the client did not send its content",
             Self::TooLong => "the client's content is longer than it may be",
+            Self::Loop => {
+                "the request has come through altway 16 times: the upstream passes it on to where it came from"
+            }
         })
     }
 }
@@ -148,7 +154,7 @@ impl fmt::Display for Reason {
 /// The answer to a request that has no response of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refusal {
-    /// 502, 503, 504; 408, 400 or 413 where it is for the client.
+    /// 502, 503, 504; 408, 400 or 413 where it is for the client; 508 of a loop.
     pub status: StatusCode,
     /// The reason.
     pub reason: Reason,

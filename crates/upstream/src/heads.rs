@@ -463,6 +463,19 @@ fn via(version: Version) -> &'static str {
     }
 }
 
+/// Servers of this kind that a request may have come through: nobody means so many to stand in a row.
+const MAX_PASSES: usize = 16;
+
+/// Returns true if a request goes round, by its Via: what comes to the proxy must not be passed on to it without end (RFC
+/// 9110 section 7.6).
+#[must_use]
+pub fn is_looping(fields: &HeaderMap) -> bool {
+    let lists = fields.get_all(header::VIA).iter();
+    let members = lists.flat_map(|list| list.as_bytes().split(|byte| *byte == b','));
+    let is_ours = |member: &&[u8]| member.trim_ascii().ends_with(b" altway");
+    members.filter(is_ours).count() >= MAX_PASSES
+}
+
 /// Adds the entry of this server (RFC 9110 section 7.6.3). `version`: that of the message.
 pub(crate) fn append_via(fields: &mut HeaderMap, version: Version) {
     let entry = via(version);

@@ -4,6 +4,7 @@ mod acme;
 mod summary;
 
 use super::serve::limits::{self, Spelling};
+use super::serve::loops::loops;
 use super::serve::{Run, run_plan, translated};
 use super::{ip_address, port, positive};
 use crate::hint::usage_error;
@@ -140,6 +141,7 @@ fn origin(text: &str) -> Result<Upstream, String> {
 
 pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     let plan = Plan::check(arguments.config()?).map_err(config_file::of_options)?;
+    check_origins(&plan)?;
     let statistics = Arc::<Statistics>::default();
     let origins: Vec<_> = arguments.origins.iter().map(ToString::to_string).collect();
     let how = Run {
@@ -156,6 +158,17 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         false => printer.say(&summary::text(&summary, &monitor.metrics())),
     }
     Ok(Answer::Done)
+}
+
+/// Checks that no origin is the proxy itself.
+fn check_origins(plan: &Plan) -> Result<()> {
+    match loops(plan).first() {
+        None => Ok(()),
+        Some((_, origin)) => Err(usage_error(
+            format!("the proxy itself listens at `{origin}`, so it can't be an origin"),
+            "name the port at which the application listens, or have the proxy listen at another one: `--listen '*:9443'`",
+        )),
+    }
 }
 
 impl Arguments {

@@ -9,6 +9,7 @@ pub(super) mod error_pages;
 mod files;
 mod flags;
 pub(super) mod limits;
+pub(super) mod loops;
 mod memory;
 mod notify;
 mod passed;

@@ -1,9 +1,9 @@
 //! `altway proxy` in front of a server: what clients of every protocol get, and what is told at the end.
 
-use crate::common::{Dir, eventually, refusal, success};
+use crate::common::{Dir, Serving, eventually, free_port, refusal, success, text as text_of};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Stdio};
 
 /// A server that answers everything with the head that it was sent.
@@ -135,6 +135,57 @@ fn what_is_no_origin_is_refused_in_a_sentence() {
         said.contains("`http://localhost:1` stands twice in `proxy`"),
         "{said}"
     );
+}
+
+#[test]
+fn a_proxy_is_no_origin_of_itself() {
+    let dir = Dir::new();
+    let origins = ["http://127.0.0.1:1", "localhost:8443"];
+    let mut command = dir.altway(["proxy"]);
+    let said = refusal(command.args(origins));
+    let expected = "error: the proxy itself listens at `http://localhost:8443`, so it can't be an origin\n\n\
+                    hint: name the port at which the application listens";
+    assert!(said.starts_with(expected), "{said}");
+    let mut command = dir.altway(["proxy", "--listen", "127.0.0.1:9443"]);
+    let said = refusal(command.arg("h2://127.0.0.1:9443"));
+    assert!(said.contains("listens at `h2://127.0.0.1:9443`"), "{said}");
+}
+
+#[test]
+fn a_route_that_leads_to_its_own_server_is_warned_of_and_requests_that_go_round_end() {
+    let dir = Dir::new();
+    let port = free_port();
+    let text = format!(
+        "threads = 1\n[listen]\nhttp = [\"127.0.0.1:{port}\"]\n[log]\naccess = \"access\"\n\
+         [[site]]\ndefault = true\n[[site.route]]\nproxy = \"http://localhost:{port}\"\n"
+    );
+    dir.file("altway.toml", text);
+    let warning = format!("this server itself listens at `http://localhost:{port}`: what is ");
+    let mut check = dir.altway(["config", "check", "altway.toml"]);
+    let checked = check.stdin(Stdio::null()).output().unwrap();
+    let said = text_of(&checked.stderr);
+    let placed = format!("warning: altway.toml:9:9: {warning}");
+    assert!(said.starts_with(&placed), "{said}");
+    assert_eq!(checked.status.code(), Some(0));
+    let mut command = dir.altway(["serve", "--config", "altway.toml", "--json"]);
+    let log = std::fs::File::create(dir.path().join("log")).unwrap();
+    command.stderr(log);
+    let serving = Serving::spawn(&dir, command);
+    let told = || std::fs::read_to_string(dir.path().join("log")).unwrap();
+    let warned = format!("warning: {warning}");
+    eventually("a warning", || told().contains(&warned));
+    let mut client = TcpStream::connect((Ipv4Addr::LOCALHOST, serving.port)).unwrap();
+    let request = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    client.write_all(request).unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 508 "), "{answer}");
+    eventually("the loop is told of", || {
+        told().contains("answered 508: the request has come through altway 16 times")
+    });
+    assert_eq!(serving.terminate(), Some(0));
+    let access = std::fs::read_to_string(dir.path().join("access")).unwrap();
+    assert_eq!(access.lines().count(), 17, "{access}");
 }
 
 #[test]

@@ -320,6 +320,20 @@ async fn a_request_passes_as_many_proxies_as_its_max_forwards_allows() {
 }
 
 #[tokio::test]
+async fn a_request_that_goes_round_ends() {
+    let running = proxy(to(echo()));
+    for version in VERSIONS {
+        let mut client = Client::new(running.address, version).await;
+        for (times, status) in [(15, 201), (16, 508)] {
+            let via = vec!["1.1 altway"; times].join(", ");
+            let request = Request::get("/").header("via", via);
+            let response = client.ask(request, "").await;
+            assert_eq!(response.status(), status, "{times}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_response_of_hundreds_of_fields_passes() {
     const FIELDS: usize = 250;
     let address = origin(|mut connection| {

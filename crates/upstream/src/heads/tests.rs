@@ -214,6 +214,24 @@ fn a_host_that_would_end_the_quotes_is_left_out() {
 }
 
 #[test]
+fn a_request_that_has_come_through_servers_of_this_kind_too_often_goes_round() {
+    let others = "1.1 first, 1.1 not-altway, 2 altway.example (altway), ".repeat(40);
+    let passed = |times: usize| fields(&format!("via: {others}{}", "3 altway,".repeat(times)));
+    assert!(!is_looping(&HeaderMap::new()));
+    assert!(!is_looping(&passed(15)));
+    assert!(is_looping(&passed(16)));
+    let mut in_lines = passed(15);
+    in_lines.append(header::VIA, HeaderValue::from_static("1.1 altway"));
+    assert!(is_looping(&in_lines));
+    let mut own = HeaderMap::new();
+    for _ in 0..16 {
+        assert!(!is_looping(&own));
+        pass_request(&mut own, received(), Version::HTTP_11);
+    }
+    assert!(is_looping(&own));
+}
+
+#[test]
 fn forwarded_lists_have_an_end() {
     let mut passed = HeaderMap::new();
     for _ in 0..1_000 {

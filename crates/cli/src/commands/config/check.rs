@@ -5,6 +5,7 @@ use crate::commands::serve::acme;
 use crate::commands::serve::certificate::{client_auth, credential_of_service, identity};
 use crate::commands::serve::error_pages;
 use crate::commands::serve::limits::{Spelling, bounds, of_upstreams};
+use crate::commands::serve::loops;
 use crate::commands::serve::privileges::Account;
 use crate::commands::serve::setup::ticket_keys;
 use crate::commands::serve::writable::{Obstacle, obstacles, try_own_authority};
@@ -28,6 +29,7 @@ pub(super) fn run(file: &Path, only_syntax: bool, printer: &Printer) -> Result<(
         opened.limits(&plan, printer);
         let _ = opened.keep("user", Account::named(plan.config()));
         opened.read(&plan);
+        opened.loops(&plan);
         opened.written(&plan);
         for warning in &opened.warnings {
             printer.warn(warning);
@@ -210,6 +212,15 @@ impl<'p> Opened<'p> {
                     let _ = self.keep::<()>(key, Err(error));
                 }
             }
+        }
+    }
+
+    /// Warns of servers behind at whose address the server itself listens.
+    fn loops(&mut self, plan: &Plan) {
+        for (key, upstream) in loops::loops(plan) {
+            let place = self.place(&key);
+            self.warnings
+                .push(format!("{place}{}", loops::warning(upstream)));
         }
     }
 

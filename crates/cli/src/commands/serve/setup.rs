@@ -4,6 +4,7 @@ use super::acme::Demand;
 use super::certificate::{Origin, Reading, certificates};
 use super::error_pages;
 use super::limits::{self, Spelling};
+use super::loops;
 use super::translated;
 use super::watch::Stamps;
 use crate::diagnostics::{key_log_to, qlog_to};
@@ -25,7 +26,8 @@ use std::num::{NonZeroU16, NonZeroUsize};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The sites of the plan, their folders looked at, with warnings of error pages that are not there.
+/// The sites of the plan, their folders looked at, with warnings of error pages that are not there and of servers behind
+/// that are this one.
 ///
 /// # Errors
 /// A folder can't be served.
@@ -36,9 +38,10 @@ pub(super) fn site(plan: &Plan, statistics: &Arc<Statistics>, printer: &Printer)
             Folder::open_with(&files.root, altway_site::files_options(site, route, files)?)?;
         }
     }
-    error_pages::warnings(plan)
-        .iter()
-        .for_each(|it| printer.warn(it));
+    let warnings = error_pages::warnings(plan).into_iter();
+    for warning in warnings.chain(loops::warnings(plan)) {
+        printer.warn(&warning);
+    }
     Ok(altway_site::site_counted(plan, statistics)?)
 }
 
