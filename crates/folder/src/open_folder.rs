@@ -133,6 +133,20 @@ impl OpenFolder {
     /// # Errors
     /// The file can't be read, is no regular file, or is not one that root takes.
     pub fn read(&self, path: impl AsRef<Path>, limit: u64) -> io::Result<Option<Content>> {
+        let Some(file) = self.open_file(path)? else {
+            return Ok(None);
+        };
+        let written = file.metadata()?.modified()?;
+        let mut bytes = Vec::new();
+        file.take(limit).read_to_end(&mut bytes)?;
+        Ok(Some(Content { bytes, written }))
+    }
+
+    /// Opens a file in the folder or in one below it, to be read or locked; `None` where there is none.
+    ///
+    /// # Errors
+    /// The file can't be opened, is no regular file, or is not one that root takes.
+    pub fn open_file(&self, path: impl AsRef<Path>) -> io::Result<Option<File>> {
         let path = path.as_ref();
         let opened = match self.user {
             Some(user) => self.find(path, user),
@@ -143,15 +157,11 @@ impl OpenFolder {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => File::from(opened?),
         };
-        let about = file.metadata()?;
-        if !about.is_file() {
+        if !file.metadata()?.is_file() {
             let text = format!("`{}` is no file", path.display());
             return Err(io::Error::new(io::ErrorKind::InvalidData, text));
         }
-        let mut bytes = Vec::new();
-        file.take(limit).read_to_end(&mut bytes)?;
-        let written = about.modified()?;
-        Ok(Some(Content { bytes, written }))
+        Ok(Some(file))
     }
 
     /// A file of root's or this user's. One of root's with a second name in a folder of the user's is one that the user

@@ -75,8 +75,9 @@ pub struct Options {
     /// `None`: the names of the certificates, with `policy`.
     pub hosts: Option<Vec<HostPolicy>>,
     /// Folder that keeps what is learnt of clients, under keyed hashes of their addresses, over a restart. It is made
-    /// if missing, for its owner only, and written every minute and at the end. Default: none; what was learnt is
-    /// lost when the process ends.
+    /// if missing, for its owner only, and written every minute and at the end. A server that finds the folder in use by
+    /// another one reads it, and writes nothing before that has ended. Default: none; what was learnt is lost when the
+    /// process ends.
     pub state: Option<PathBuf>,
     /// User that the process becomes after the server is bound, where root starts it. Root takes `state` and the files in it
     /// only where they are root's or this user's, and follows links to them only of root, or of this user to what is

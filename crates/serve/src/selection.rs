@@ -304,10 +304,23 @@ impl Selection {
         self.state.is_some()
     }
 
+    /// Takes the state folder for this process, if there is one, and warns where another one has it.
+    pub(crate) fn take_state(&self) {
+        if let Some(state) = &self.state
+            && !state.take()
+        {
+            let path = state.path().display();
+            tracing::warn!(
+                "the state folder `{path}` is in use by another process: what is learnt of clients here is not kept \
+                 before that one has ended"
+            );
+        }
+    }
+
     /// Says to whom the state folder belongs from now on: to another process, or to this one.
     pub(crate) fn handed_over(&self, to_another: bool) {
         if let Some(state) = &self.state {
-            state.close(to_another);
+            state.hand_over(to_another);
         }
     }
 }

@@ -101,6 +101,8 @@ impl Server {
         let shared = Arc::clone(&setup);
         let copies = start.bound.try_clone().map_err(Error::Worker)?;
         start.confirm()?;
+        // Not before: a process that is taken over from has it until then.
+        setup.service.selection().inspect(|it| it.take_state());
         h3::steer(&start.bound, &routes);
         Ok(Self {
             addresses,
@@ -284,14 +286,17 @@ fn spawn_state_saver(setup: &Arc<Setup>, stop: &StopSignal) -> Option<mpsc::Send
     Some(sender)
 }
 
-/// Writes what is known of clients at the end.
+/// Writes what is known of clients at the end, and leaves the state folder to others.
 fn last_save(setup: &Arc<Setup>, stop: &StopSignal) -> Threads {
     let Some(_) = setup.service.selection().filter(|it| it.is_kept()) else {
         return Threads::all(Vec::new());
     };
     let setup = Arc::clone(setup);
     Threads::one(Thread::spawn("state".into(), stop, move |_| {
-        setup.service.selection().inspect(|it| it.save());
+        setup.service.selection().inspect(|it| {
+            it.save();
+            it.handed_over(true);
+        });
         Ok(())
     }))
 }

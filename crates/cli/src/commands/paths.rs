@@ -11,6 +11,7 @@ use altway_serve::KeptPaths;
 use anyhow::{Context, Result};
 use clap::Subcommand;
 use serde::Serialize;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -83,6 +84,17 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
                 ));
             }
             let forgotten = KeptPaths::forget(folder);
+            if forgotten
+                .as_ref()
+                .is_err_and(|it| it.kind() == io::ErrorKind::WouldBlock)
+            {
+                return Err(usage_error(
+                    format!(
+                        "a server runs with `{path}`, and would write what it knows again: nothing was forgotten"
+                    ),
+                    "stop the server first",
+                ));
+            }
             if forgotten.with_context(|| format!("cannot forget what `{path}` holds"))? {
                 printer.say("Forgotten: the next server with this folder begins anew.");
             } else {

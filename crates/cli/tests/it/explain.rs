@@ -1,6 +1,6 @@
 //! `altway explain` and `altway paths`: what a server has kept of its clients.
 
-use crate::common::{Dir, Serving, refusal, success};
+use crate::common::{Dir, Serving, eventually, refusal, success};
 use serde_json::Value;
 
 /// Bytes of a download that shows the rate of any path to loopback.
@@ -21,6 +21,46 @@ fn kept() -> Dir {
 fn json(dir: &Dir, arguments: &[&str]) -> Value {
     let text = success(dir.altway([]).args(arguments));
     serde_json::from_str(&text).unwrap()
+}
+
+fn log(dir: &Dir) -> String {
+    std::fs::read_to_string(dir.path().join("log")).unwrap()
+}
+
+const IN_USE: &str = "is in use by another process: what is learnt of clients here is not kept";
+
+#[test]
+fn a_state_folder_is_neither_reset_nor_kept_by_another_server_while_one_runs_with_it() {
+    let dir = Dir::new();
+    dir.file("site/index.html", "hello");
+    let first = Serving::start(&dir, &["--state-dir", "state"]);
+    let reset = ["paths", "reset", "state"];
+    let said = refusal(&mut dir.altway(reset));
+    let expected = "error: a server runs with `state`, and would write what it knows again: nothing was forgotten\n\n\
+                    hint: stop the server first\n";
+    assert_eq!(said, expected);
+    assert!(!log(&dir).contains(IN_USE), "{}", log(&dir));
+    let second = Serving::start(&dir, &["--state-dir", "state"]);
+    eventually("a warning", || log(&dir).contains(IN_USE));
+    assert_eq!(first.terminate(), Some(0));
+    assert_eq!(second.terminate(), Some(0));
+    success(&mut dir.altway(reset));
+}
+
+#[test]
+fn a_process_that_takes_over_has_the_state_folder_as_well() {
+    let dir = Dir::new();
+    dir.file("site/index.html", "hello");
+    let options = ["--state-dir", "state", "--takeover", "meeting"];
+    let first = Serving::start(&dir, &options);
+    let second = Serving::start_on(&dir, first.port, &options);
+    assert_eq!(second.predecessor, Some(first.process()));
+    assert_eq!(first.wait(), Some(0));
+    let reset = ["paths", "reset", "state"];
+    refusal(&mut dir.altway(reset));
+    assert!(!log(&dir).contains(IN_USE), "{}", log(&dir));
+    assert_eq!(second.terminate(), Some(0));
+    success(&mut dir.altway(reset));
 }
 
 #[test]

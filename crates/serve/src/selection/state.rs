@@ -1,7 +1,8 @@
 //! The folder in which a server keeps what it has learnt, so that a restart forgets nothing.
 //!
 //! `paths.key` is the key under which addresses are hashed, and `paths.state` the latest snapshot. Both are their
-//! owner's alone (mode 600). A snapshot that is damaged, or of another key or version, is put aside as
+//! owner's alone (mode 600). The process that writes snapshots holds a lock on the key: one that finds it held writes none.
+//! A snapshot that is damaged, or of another key or version, is put aside as
 //! `paths.damaged`, and everything is learnt anew.
 
 use altway_folder::{Content, OpenFolder};
@@ -9,11 +10,11 @@ use altway_select::{
     Client, ClientClass, Config, Congestion, ModelKind, Secret, Selector, Surface,
     snapshot_congestion,
 };
+use std::fs::File;
 use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 /// Time between two snapshots.
@@ -35,9 +36,18 @@ pub(crate) struct StateFolder {
     /// The user beside root of whom root takes it.
     user: Option<u32>,
     secret: Secret,
-    /// True once another process writes to it.
-    closed: AtomicBool,
-    writing: Mutex<()>,
+    holding: Mutex<Holding>,
+}
+
+/// The right to write to the folder, as far as this process has it.
+#[derive(Debug)]
+enum Holding {
+    /// No other process has been found to have it.
+    Free,
+    /// This process has it, as long as the key's file is open.
+    Held { _key: File },
+    /// This process has handed it over to another one.
+    HandedOver,
 }
 
 impl StateFolder {
@@ -62,9 +72,12 @@ impl StateFolder {
             path: path.to_owned(),
             user,
             secret,
-            closed: AtomicBool::new(false),
-            writing: Mutex::default(),
+            holding: Mutex::new(Holding::Free),
         })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     pub(crate) fn secret(&self) -> Secret {
@@ -93,23 +106,38 @@ impl StateFolder {
         }
     }
 
-    /// Replaces the snapshot, as a whole or not at all.
-    pub(crate) fn save(&self, snapshot: &[u8]) {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.closed.load(Ordering::Relaxed) {
-            return;
-        }
+    /// Takes the folder for this process, until that has ended or hands it over. Returns false if another one has it.
+    pub(crate) fn take(&self) -> bool {
         let place = self.place();
-        let written = place.and_then(|it| it.write(NEW, SNAPSHOT, snapshot));
+        // Of a folder that is gone nobody else has anything.
+        place.map_or(true, |place| take(&mut self.holding(), &place))
+    }
+
+    /// Replaces the snapshot, as a whole or not at all, unless another process has the folder.
+    pub(crate) fn save(&self, snapshot: &[u8]) {
+        let mut holding = self.holding();
+        let written = self.place().and_then(|place| {
+            let is_ours = take(&mut holding, &place);
+            is_ours
+                .then(|| place.write(NEW, SNAPSHOT, snapshot))
+                .transpose()
+        });
         if let Err(error) = written {
             let path = self.path.join(SNAPSHOT);
             tracing::warn!(%error, path = %path.display(), "what is known of clients can't be kept");
         }
     }
 
-    /// Stops writing (`true`), or resumes it.
-    pub(crate) fn close(&self, closed: bool) {
-        self.closed.store(closed, Ordering::Relaxed);
+    /// Stops writing, for another process to take the folder (`true`), or resumes it.
+    pub(crate) fn hand_over(&self, to_another: bool) {
+        *self.holding() = match to_another {
+            true => Holding::HandedOver,
+            false => Holding::Free,
+        };
+    }
+
+    fn holding(&self) -> MutexGuard<'_, Holding> {
+        self.holding.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The folder that has its path now.
@@ -166,12 +194,17 @@ impl KeptPaths {
     /// No server may run with the folder, because it would write the next snapshot.
     ///
     /// # Errors
-    /// The snapshot can't be removed.
+    /// A server runs with the folder ([`io::ErrorKind::WouldBlock`]), or the snapshot can't be removed.
     pub fn forget(folder: &Path) -> io::Result<bool> {
-        match OpenFolder::open(folder, None) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            opened => opened?.remove(SNAPSHOT),
-        }
+        let folder = match OpenFolder::open(folder, None) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            opened => opened?,
+        };
+        let _locked = match lock(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
+            locked => locked.ok(),
+        };
+        folder.remove(SNAPSHOT)
     }
 
     /// A selector that knows what the server knew, to query and to experiment with; nothing reaches the server.
@@ -191,6 +224,28 @@ impl KeptPaths {
     pub fn written(&self) -> SystemTime {
         self.written
     }
+}
+
+/// Takes the folder unless another process has it. Returns true if this one may write; so it may where nothing can be
+/// locked.
+fn take(holding: &mut Holding, place: &OpenFolder) -> bool {
+    if matches!(holding, Holding::Free) {
+        match lock(place) {
+            Ok(key) => *holding = Holding::Held { _key: key },
+            Err(error) => return error.kind() != io::ErrorKind::WouldBlock,
+        }
+    }
+    matches!(holding, Holding::Held { .. })
+}
+
+/// Locks the folder's key, which is made once and then stays.
+///
+/// # Errors
+/// Another process has locked it ([`io::ErrorKind::WouldBlock`]), or there is nothing that can be locked.
+fn lock(folder: &OpenFolder) -> io::Result<File> {
+    let key = folder.open_file(KEY)?.ok_or(io::ErrorKind::NotFound)?;
+    key.try_lock()?;
+    Ok(key)
 }
 
 /// The folder's key; `None` where there is none.
@@ -244,15 +299,40 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_another_process_has_is_left_alone() {
+    fn a_folder_that_was_handed_over_is_left_alone_until_it_is_handed_back() {
         let dir = tempfile::tempdir().unwrap();
         let folder = StateFolder::open(dir.path(), None).unwrap();
-        folder.close(true);
+        folder.hand_over(true);
         folder.save(b"one");
         assert_eq!(folder.kept().unwrap(), None);
-        folder.close(false);
+        assert!(!folder.take());
+        folder.hand_over(false);
         folder.save(b"one");
         assert!(folder.kept().unwrap().is_some());
+    }
+
+    #[test]
+    fn of_two_servers_with_a_folder_one_writes_and_the_other_does_once_that_has_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || StateFolder::open(dir.path(), None).unwrap();
+        let (first, second) = (open(), open());
+        assert!(first.take() && first.take() && !second.take());
+        first.save(b"one");
+        second.save(b"two");
+        assert_eq!(second.kept().unwrap().as_deref(), Some(&b"one"[..]));
+        let refused = KeptPaths::forget(dir.path()).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
+        first.hand_over(true);
+        assert!(second.take());
+        first.hand_over(false);
+        first.save(b"three");
+        assert_eq!(first.kept().unwrap().as_deref(), Some(&b"one"[..]));
+        drop(second);
+        first.save(b"three");
+        assert_eq!(first.kept().unwrap().as_deref(), Some(&b"three"[..]));
+        drop(first);
+        assert!(KeptPaths::forget(dir.path()).unwrap());
+        assert!(!KeptPaths::forget(dir.path()).unwrap());
     }
 
     #[test]

@@ -136,8 +136,11 @@ impl Handover {
             datagram_channel,
             _held: timeout(MESSAGE_TIMEOUT, stop.hold()).await?,
         };
-        channel::send(successor.get_ref(), &Message::Yours, &[])?;
+        // The other process takes the state folder as soon as it is told.
         self.selection().inspect(|it| it.handed_over(true));
+        channel::send(successor.get_ref(), &Message::Yours, &[]).inspect_err(|_| {
+            self.selection().inspect(|it| it.handed_over(false));
+        })?;
         tracing::info!(version, "handed the sockets over");
         Ok(handover)
     }
