@@ -5,7 +5,7 @@ use crate::{fuzz, shell, tidy, wasm};
 use anyhow::{Result, ensure};
 
 /// Crates without I/O that build where there is no operating system. ARCHITECTURE.md has the same list;
-/// `quic`, `http3` and `report` are pure too, but what they depend on does not build there.
+/// `quic`, `http3` and `report` are pure too, but what they depend on does not build there; `simulate` is not tried.
 const PURE: [&str; 10] = [
     "units", "document", "config", "link", "fields", "message", "http2", "select", "stats",
     "record",
