@@ -39,7 +39,7 @@ pub(crate) struct Diagnostics {
     /// only if told so.
     #[arg(long, value_name = "FILE")]
     keylog: Option<OsString>,
-    /// Write a qlog of each HTTP/3 connection into this folder (1,000 files, 1 GiB at most), for qvis.
+    /// Write a qlog of each HTTP/3 connection into this folder, made if missing (1,000 files, 1 GiB at most), for qvis.
     #[arg(long, value_name = "DIR")]
     qlog: Option<PathBuf>,
 }

@@ -511,7 +511,7 @@ pub const LOG: Section = Section {
             "qlog",
             Form::Path,
             "(no log)",
-            "Folder for a qlog of each HTTP/3 connection (1,000 files, 1 GiB at most), for qvis.",
+            "Folder, made if missing, for a qlog of each HTTP/3 connection (1,000 files, 1 GiB at most), for qvis.",
         ),
         key(
             "keylog",
