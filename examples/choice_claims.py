@@ -33,6 +33,7 @@ TABLES = {
     ],
     "Chromium at 12.5 ms once more": ["2026-11-29-2core-vm-selection-fast-chromium-12ms"],
     "Four links with loss at 50 Mbit/s": ["2026-11-27-2core-vm-selection-50-lossy"],
+    "Two links with loss at 50 Mbit/s, without delay": ["2026-11-29-2core-vm-selection-50-near-lossy"],
 }
 BROWSER = ("A browser on fast clean links", "2026-11-25-2core-vm-gigabit")
 
