@@ -9,9 +9,11 @@ use altway_serve::{PageMetrics, Site};
 use axum::Router;
 use axum::body::Body;
 use axum::routing::get as on_get;
+use futures_util::{Stream, StreamExt as _, stream};
 use http::header::CONTENT_TYPE;
 use http_body_util::BodyExt as _;
 use std::convert::Infallible;
+use std::future::ready;
 use std::ops::RangeFrom;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -81,18 +83,26 @@ async fn what_an_application_takes_is_no_time_of_the_path_over_every_protocol() 
     }
 }
 
+/// A server of a page and of a stream of such events.
+fn with_events<S>(events: impl Fn() -> S + Clone + Send + Sync + 'static) -> Running
+where
+    S: Stream<Item = &'static str> + Send + 'static,
+{
+    let answer = move || {
+        let content_type = [(CONTENT_TYPE, "text/event-stream")];
+        let events = events().map(Ok::<_, Infallible>);
+        ready((content_type, Body::from_stream(events)))
+    };
+    Running::tls(|options| {
+        let router = Router::new().route("/", on_get("page"));
+        options.site = Site::service(router.route("/events", on_get(answer)));
+        options.model = Some(Arc::new(Half));
+    })
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn visitors_with_an_open_stream_of_events_have_pages_over_every_protocol() {
-    let stream = async || {
-        let events = futures_util::stream::pending::<Result<Vec<u8>, Infallible>>();
-        let content_type = [(CONTENT_TYPE, "text/event-stream")];
-        (content_type, Body::from_stream(events))
-    };
-    let server = Running::tls(|options| {
-        let router = Router::new().route("/", on_get("page"));
-        options.site = Site::service(router.route("/events", on_get(stream)));
-        options.model = Some(Arc::new(Half));
-    });
+    let server = with_events(stream::pending);
     let mut over_h1 = h1(server.connect_tls(&[b"http/1.1"]).await).await;
     soon(read(soon(over_h1.send_request(get("/"))).await.unwrap())).await;
     let events_h1 = soon(over_h1.send_request(get("/events"))).await.unwrap();
@@ -115,18 +125,11 @@ async fn visitors_with_an_open_stream_of_events_have_pages_over_every_protocol()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_that_come_many_a_second_keep_no_page_from_its_end() {
-    let stream = async || {
-        let events = futures_util::stream::unfold((), async |()| {
+    let server = with_events(|| {
+        stream::unfold((), |()| async {
             sleep(THOUGHT / 8).await;
-            Some((Ok::<_, Infallible>("data: x\n\n"), ()))
-        });
-        let content_type = [(CONTENT_TYPE, "text/event-stream")];
-        (content_type, Body::from_stream(events))
-    };
-    let server = Running::tls(|options| {
-        let router = Router::new().route("/", on_get("page"));
-        options.site = Site::service(router.route("/events", on_get(stream)));
-        options.model = Some(Arc::new(Half));
+            Some(("data: x\n\n", ()))
+        })
     });
     let mut over_h2 = h2(server.connect_tls(&[b"h2"]).await).await;
     let events = soon(over_h2.send_request(get("/events"))).await.unwrap();
