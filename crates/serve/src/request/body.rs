@@ -28,11 +28,11 @@ pub struct Body {
     content: Content,
     /// `None` until it is a response's.
     record: Option<ResponseRecord>,
-    /// Bytes of a file that its next frame has at most.
+    /// Bytes of a file that its next frame has at most; in four bytes, as every response has a body.
     largest: u32,
     /// Bytes that are still to come by Content-Length; `None` where the content says so itself.
     missing: Option<u64>,
-    /// The content is a stream of events.
+    /// True if the content is a stream of events.
     has_events: bool,
 }
 

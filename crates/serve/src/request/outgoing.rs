@@ -28,13 +28,13 @@ pub(crate) struct Outgoing {
     held: MemoryReservation,
     /// Bytes that were handed over since it was asked.
     handed_over: usize,
-    /// Those of them that are a little of a stream of events.
+    /// Bytes among those handed over that are a little of a stream of events.
     trickled: usize,
     /// True while the body has nothing to give, of which the observer was told, or is a stream of events that gives a little.
     waits: bool,
-    /// It has waited, and does no more, of which the observer was not told.
+    /// True if the body has waited and does no more, of which the observer was not told.
     goes_on: bool,
-    /// `None`: it is neither a stream of events nor a tunnel.
+    /// Notes of a stream of events or of a tunnel; `None`: the body is neither.
     trickle: Option<Box<Trickle>>,
     /// All of it was handed over.
     is_whole: bool,
@@ -52,7 +52,7 @@ pub(crate) struct Progress {
     pub(crate) bytes: usize,
     /// Bytes beside these that are a little of a stream of events, which is taken for waiting.
     pub(crate) trickled: usize,
-    /// It has waited, and does no more.
+    /// True if the body has waited and does no more.
     pub(crate) goes_on: bool,
 }
 

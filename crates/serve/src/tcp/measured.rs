@@ -153,7 +153,7 @@ pub(super) struct MeasuredBody {
     is_complete: bool,
     /// True while the body has nothing to give, of which the observer was told, or is a stream of events that gives a little.
     waits: bool,
-    /// `None`: it is no stream of events.
+    /// Notes of a stream of events; `None`: the body is none.
     trickle: Option<Box<Trickle>>,
     activity: Activity,
     admitted: Rc<AdmittedConnection>,

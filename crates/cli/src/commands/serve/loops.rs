@@ -1,7 +1,7 @@
 //! Servers behind a proxy at whose address the server itself listens: what it passes on there comes back to it (RFC 9110
 //! section 7.6).
 //!
-//! It may be meant, where another site or another listener answers there. Addresses are compared, and `localhost`; no other
+//! Such a loop may be meant, where another site or another listener answers there. Addresses are compared, and `localhost`; no other
 //! name is looked up for that: while the server runs a request ends that has come back often.
 
 use altway_config::{
