@@ -5,6 +5,7 @@ use crate::ClientClass;
 use crate::decision::{Offer, Prediction, Reason};
 use crate::limit::{limited_rate, separate};
 use crate::loss;
+use crate::mix;
 use crate::observation::Transport;
 use crate::residuals;
 use crate::surface::{Congestion, Exchange, PathProperties, Predictor, Surface};
@@ -12,6 +13,9 @@ use crate::surface::{Congestion, Exchange, PathProperties, Predictor, Surface};
 /// bit/s, seconds: a path of which nothing is known.
 const RATE: f64 = 80e6;
 const RTT: f64 = 0.03;
+
+/// bit/s: a path that is fast enough for any client's limit over QUIC to bind.
+const FAST: f64 = 1e9;
 
 /// ln: deviation of a measured rate, and of a client's rate over QUIC from that of its class.
 const RATE_NOISE: f64 = 0.2;
@@ -107,16 +111,25 @@ impl SurfaceModel {
         self.margin + PRICE * if busy.is_nan() { 0.0 } else { busy }
     }
 
-    /// The prediction for a client. On a server with few visits nothing that was learnt counts but a client's own rates
-    /// once both are measured: they need no prediction that might be wrong, and say at once that UDP is throttled.
-    pub(crate) fn predict(&self, context: &Context<'_>) -> Prediction {
-        let learns = self.learns && context.learning;
-        let own_rates = learns || self.learns && has_both_rates(context);
-        let limit = if learns {
+    fn is_learning(&self, context: &Context<'_>) -> bool {
+        self.learns && context.learning
+    }
+
+    /// bit/s that the client's class takes over QUIC.
+    fn limit(&self, context: &Context<'_>) -> f64 {
+        if self.is_learning(context) {
             context.limit
         } else {
             crate::classes::prior(&self.surface, context.class).0
-        };
+        }
+    }
+
+    /// The prediction for a client. On a server with few visits nothing that was learnt counts but a client's own rates
+    /// once both are measured: they need no prediction that might be wrong, and say at once that UDP is throttled.
+    pub(crate) fn predict(&self, context: &Context<'_>) -> Prediction {
+        let learns = self.is_learning(context);
+        let own_rates = learns || self.learns && has_both_rates(context);
+        let limit = self.limit(context);
         let path = path(context, &self.surface, limit, own_rates);
         let path_properties = path_properties(context, &path);
         let predictor = Predictor::new(&self.surface, &path_properties);
@@ -181,6 +194,24 @@ impl Model for SurfaceModel {
 
     fn learns(&self) -> bool {
         self.learns
+    }
+
+    /// The rate of the path is unknown, so is what the host's visitors load, and the largest usual page over a fast path would be
+    /// judged otherwise.
+    fn awaits_page(&self, context: &Context<'_>) -> bool {
+        let own = context.known.and_then(ClientState::any_rate).is_some();
+        let nearby = context.neighbours.is_some_and(|it| it.rate.is_some());
+        if own || nearby || context.mix.is_known() {
+            return false;
+        }
+        let path = Path {
+            rate2: FAST,
+            rate3: limited_rate(FAST, self.limit(context)),
+            deviation: 0.0,
+        };
+        let path_properties = path_properties(context, &path);
+        let times = self.surface.times(&path_properties, &mix::largest_usual());
+        times.difference() >= -self.margin(context.load) - HYSTERESIS
     }
 }
 
