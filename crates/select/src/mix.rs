@@ -3,6 +3,7 @@
 //! One `Alt-Svc` entry serves a host's small pages and its large downloads alike, so the decision weighs both
 //! protocols over what the host really sends. A host of downloads and a site differ by it.
 
+use crate::observation::{Page, Start};
 use crate::snapshot::Reader;
 use crate::surface::{Exchange, Times};
 
@@ -75,6 +76,12 @@ impl Default for Mix {
 }
 
 impl Mix {
+    /// Counts a page of a visitor.
+    pub(crate) fn add_page(&mut self, page: &Page) {
+        let bytes = page.first.as_bytes().saturating_add(page.rest.as_bytes());
+        self.add(bytes, page.responses, page.start != Start::Warm);
+    }
+
     /// Counts what a visitor loaded at one go: `bytes` in so many responses, on a new connection or not.
     pub(crate) fn add(&mut self, bytes: u64, responses: u32, cold: bool) {
         let class = (bytes >> 10)

@@ -212,23 +212,29 @@ impl Pages {
         self.invalid = true;
     }
 
-    /// The latest page, if a pause has followed it by now. Call it when a connection idles.
-    pub fn complete(&mut self, now: Timestamp) -> Option<Page> {
-        if !self.is_over(now) {
-            return None;
-        }
-        let first = self.first.take();
+    /// The page in progress, as if it had ended with its latest response; `None` while no response has ended, and if it does not
+    /// count.
+    #[must_use]
+    pub fn so_far(&self) -> Option<Page> {
         let is_page = !self.invalid && self.failed < self.responses;
         let waited = self.loaded.is_clear().then_some(self.loaded.waited);
-        let page = first.filter(|_| is_page).map(|first| Page {
+        self.first.filter(|_| is_page).map(|first| Page {
             first,
             rest: self.rest,
             responses: self.responses,
             start: self.start,
             time: Duration::from_nanos(self.loaded.all),
             waited: waited.map(Duration::from_nanos),
-        });
-        if first.is_some() || self.invalid {
+        })
+    }
+
+    /// The latest page, if a pause has followed it by now. Call it when a connection idles.
+    pub fn complete(&mut self, now: Timestamp) -> Option<Page> {
+        if !self.is_over(now) {
+            return None;
+        }
+        let page = self.so_far();
+        if self.first.is_some() || self.invalid {
             *self = Self {
                 since: now,
                 under_way: self.under_way,

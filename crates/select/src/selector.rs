@@ -7,7 +7,7 @@ use crate::client_state::ClientState;
 use crate::decision::{Decision, Offer, Prediction, Reason};
 use crate::mix::Mix;
 use crate::model::{Context, Judgement, Model, ModelKind, OfferMode};
-use crate::observation::{Observation, Transport};
+use crate::observation::{Observation, Page, Transport};
 use crate::snapshot::KeptHost;
 use crate::store::Store;
 use crate::surface::{Congestion, Surface};
@@ -152,6 +152,9 @@ pub struct DecisionRequest {
     /// (RFC 7838 section 4). Then a client that heeds it has no offer before the end of its page if it would follow one in the
     /// middle of the page, or if the page may show that HTTP/2 is faster: the decision is for HTTP/3, with [`AltSvc::Omit`].
     pub can_tell_later: bool,
+    /// The page that the connection has just loaded, if it is not observed yet: it counts among those of the host's visitors
+    /// while these are few.
+    pub page: Option<Page>,
 }
 
 impl DecisionRequest {
@@ -166,6 +169,7 @@ impl DecisionRequest {
             load: 0.0,
             first_response: None,
             can_tell_later: false,
+            page: None,
         }
     }
 }
@@ -309,8 +313,10 @@ impl Selector {
         let now = moment.now;
         let known = self.known(client, moment);
         let before = known.and_then(|known| known.decision(host.slot));
-        let mix = host.mix.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut context = self.context(client, &mix, moment, known.as_ref());
+        let counted = host.mix.lock().unwrap_or_else(PoisonError::into_inner);
+        let with_page = mix_with(&counted, client.class(), moment);
+        let mix = with_page.as_ref().unwrap_or(&counted);
+        let mut context = self.context(client, mix, moment, known.as_ref());
         context.http3 = before.unwrap_or(context.http3);
         let model = self.model(host);
         let judgement = model.judge(&context);
@@ -327,7 +333,7 @@ impl Selector {
             && subject.may_be_told_later(moment)
             && (client.class().moves_within_page() || model.awaits_page(&context));
         let ends_session = ends_session(judgement.prediction.as_ref(), mix.bytes_left());
-        drop(mix);
+        drop(counted);
         let mut alt_svc = alt_svc_of(&subject, moment, &judgement, &choice, ends_session);
         let waits = subject.waits(moment) || choice.http3 && subject.is_loss_awaited(moment);
         if judgement.offer_mode == OfferMode::Long && waits {
@@ -460,6 +466,17 @@ impl Selector {
             }
         });
     }
+}
+
+/// The mix of a host of which few pages are counted, with the one that a client of `class` has just loaded.
+fn mix_with(counted: &Mix, class: ClientClass, moment: &DecisionRequest) -> Option<Mix> {
+    let page = moment.page.filter(|_| !counted.is_known())?;
+    let is_visitor = class.is_visitor(moment.transport == Transport::Quic);
+    is_visitor.then(|| {
+        let mut mix = counted.clone();
+        mix.add_page(&page);
+        mix
+    })
 }
 
 /// The client that a decision is for.

@@ -93,11 +93,9 @@ impl Selector {
         page: &Page,
     ) -> Option<Alarm> {
         let DecisionRequest { now, transport, .. } = *moment;
-        let bytes = page.first.as_bytes().saturating_add(page.rest.as_bytes());
-        let cold = page.start != Start::Warm;
         if client.class().is_visitor(transport == Transport::Quic) {
             let mut mix = host.mix.lock().unwrap_or_else(PoisonError::into_inner);
-            mix.add(bytes, page.responses, cold);
+            mix.add_page(page);
         }
         let path_time = page.path_time()?;
         if !self.model(host).learns() {

@@ -413,6 +413,19 @@ impl ConnectionObserver {
         now: Instant,
         unix: UnixTime,
     ) -> Option<Decision> {
+        self.decide_after(None, selection, size, load, now, unix)
+    }
+
+    /// Decides as [`decide`](Self::decide) does, after a page that is not observed yet.
+    fn decide_after(
+        &mut self,
+        page: Option<Page>,
+        selection: &Selection,
+        size: Option<u64>,
+        load: f64,
+        now: Instant,
+        unix: UnixTime,
+    ) -> Option<Decision> {
         let known = self.known.as_ref()?;
         if let Some(decided) = &self.decided
             && decided.host == known.host
@@ -428,6 +441,7 @@ impl ConnectionObserver {
             load,
             first_response: size.filter(|_| is_first).map(DataSize::from_bytes),
             can_tell_later: self.can_tell_later && now < self.began + TELL_WITHIN,
+            page,
             ..DecisionRequest::new(unix, self.transport)
         };
         let decision = selection.decide(&known.client, known.host, &moment);
@@ -479,8 +493,9 @@ impl ConnectionObserver {
             self.finish(&page);
             self.log(selection, Some(&page), unix);
         }
+        let page = self.known.as_ref().and_then(|it| it.pages.so_far());
         self.renew();
-        self.decide(selection, None, load, now, unix)
+        self.decide_after(page, selection, None, load, now, unix)
     }
 
     /// The next response is decided for anew.

@@ -86,18 +86,25 @@ fn a_browser_with_a_limit_is_told_after_the_page_that_shows_a_rate() {
 
 #[test]
 fn what_the_first_page_of_an_unknown_host_shows_decides_at_its_end() {
-    for (bytes, mbit, told) in [
-        (10_000_000, Some(500), None),
-        (1_000_000, Some(50), Some(2_592_000)),
-        (100_000, None, Some(2_592_000)),
+    let told_at_once = Some(2_592_000);
+    for (bytes, mbit, is_counted, told) in [
+        (10_000_000, Some(500), true, None),
+        // The page may still go on, as far as the server knows.
+        (10_000_000, Some(500), false, None),
+        (1_000_000, Some(50), true, told_at_once),
+        (1_000_000, Some(50), false, told_at_once),
+        (100_000, None, true, told_at_once),
     ] {
         let (selector, host) = (selector("learned"), host());
         let client = client("chromium-linux", 1);
         let moment = first_page(25);
         assert_eq!(advertised(&selector.decide(&client, &host, &moment)), None);
-        selector.observe(&client, &host, &loaded(bytes, mbit), NOW);
+        let mut seen = loaded(bytes, mbit);
+        let page = seen.page.take_if(|_| !is_counted);
+        selector.observe(&client, &host, &seen, NOW);
         let idle = DecisionRequest {
             can_tell_later: false,
+            page,
             ..moment
         };
         let decision = selector.decide(&client, &host, &idle);
