@@ -115,6 +115,11 @@ impl SurfaceModel {
         self.learns && context.learning
     }
 
+    /// The client's own rate over QUIC counts.
+    fn uses_own_rates(&self, context: &Context<'_>) -> bool {
+        self.is_learning(context) || self.learns && has_both_rates(context)
+    }
+
     /// bit/s that the client's class takes over QUIC.
     fn limit(&self, context: &Context<'_>) -> f64 {
         if self.is_learning(context) {
@@ -128,9 +133,8 @@ impl SurfaceModel {
     /// once both are measured: they need no prediction that might be wrong, and say at once that UDP is throttled.
     pub(crate) fn predict(&self, context: &Context<'_>) -> Prediction {
         let learns = self.is_learning(context);
-        let own_rates = learns || self.learns && has_both_rates(context);
         let limit = self.limit(context);
-        let path = path(context, &self.surface, limit, own_rates);
+        let path = path(context, &self.surface, limit, self.uses_own_rates(context));
         let path_properties = path_properties(context, &path);
         let predictor = Predictor::new(&self.surface, &path_properties);
         let (ln2, ln3, slope) = context.mix.times(|exchange| predictor.times(exchange));
@@ -196,22 +200,27 @@ impl Model for SurfaceModel {
         self.learns
     }
 
-    /// The rate of the path is unknown, so is what the host's visitors load, and the largest usual page over a fast path would be
-    /// judged otherwise.
+    /// It is unknown what the host's visitors load, and an offer would be taken back for the largest usual page, over a fast path if
+    /// nobody knows the path's rate either.
     fn awaits_page(&self, context: &Context<'_>) -> bool {
-        let own = context.known.and_then(ClientState::any_rate).is_some();
-        let nearby = context.neighbours.is_some_and(|it| it.rate.is_some());
-        if own || nearby || context.mix.is_known() {
+        if context.mix.is_known() {
             return false;
         }
-        let path = Path {
-            rate2: FAST,
-            rate3: limited_rate(FAST, self.limit(context)),
-            deviation: 0.0,
+        let limit = self.limit(context);
+        let own = context.known.and_then(ClientState::any_rate).is_some();
+        let nearby = context.neighbours.is_some_and(|it| it.rate.is_some());
+        let path = if own || nearby {
+            path(context, &self.surface, limit, self.uses_own_rates(context))
+        } else {
+            Path {
+                rate2: FAST,
+                rate3: limited_rate(FAST, limit),
+                deviation: 0.0,
+            }
         };
         let path_properties = path_properties(context, &path);
         let times = self.surface.times(&path_properties, &mix::largest_usual());
-        times.difference() >= -self.margin(context.load) - HYSTERESIS
+        times.difference() >= HYSTERESIS - self.margin(context.load)
     }
 }
 

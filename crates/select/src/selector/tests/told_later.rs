@@ -118,6 +118,22 @@ fn what_the_first_page_of_an_unknown_host_shows_decides_at_its_end() {
 }
 
 #[test]
+fn a_rate_that_is_known_in_the_midst_of_the_first_page_does_not_end_the_waiting() {
+    for (mbit, told) in [(550, None), (50, Some(2_592_000))] {
+        let (selector, host) = (selector("learned"), host());
+        let client = client("chromium-linux", 1);
+        let seen = Observation {
+            page: None,
+            ..loaded(10_000_000, Some(mbit))
+        };
+        selector.observe(&client, &host, &seen, NOW);
+        let decision = selector.decide(&client, &host, &first_page(25));
+        assert_eq!(decision.offer, Offer::Http3);
+        assert_eq!(advertised(&decision), told, "{mbit}");
+    }
+}
+
+#[test]
 fn visitors_of_a_known_host_and_neighbours_of_known_clients_are_told_at_once() {
     let selector = selector("learned");
     let decide = |host: &Host, number| {
