@@ -33,6 +33,7 @@ TABLES = {
         "2026-11-28-2core-vm-selection-fast-chromium"
     ],
     "Chromium at 12.5 ms once more": ["2026-11-29-2core-vm-selection-fast-chromium-12ms"],
+    "Chromium on four fast links again": ["2026-11-29-2core-vm-selection-fast-chromium-again"],
     "Four links with loss at 50 Mbit/s": ["2026-11-27-2core-vm-selection-50-lossy"],
     "Two links with loss at 50 Mbit/s, without delay": ["2026-11-29-2core-vm-selection-50-near-lossy"],
     "Twelve links with loss at 600 Mbit/s and 1 Gbit/s": ["2026-11-29-2core-vm-selection-fast-lossy"],

@@ -34,12 +34,6 @@ const USUAL: [(f64, f64, bool, f64); 3] = [
     (1e3, 10e6, false, 0.1),
 ];
 
-/// The largest page of the usual mix, on a new connection.
-pub(crate) fn largest_usual() -> Exchange {
-    let [.., (document, objects, many, _)] = USUAL;
-    exchange(document, objects, many, true)
-}
-
 /// Counts of one class of exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Count {

@@ -34,12 +34,6 @@ pub trait Model: fmt::Debug + Send + Sync {
     fn learns(&self) -> bool {
         false
     }
-
-    /// True if the client's first page may well show that a judgement for HTTP/3 is wrong: it rests on what is assumed of a path
-    /// and of a host that nobody has measured. Then a client that can be told later has no offer before the end of that page.
-    fn awaits_page(&self, _context: &Context<'_>) -> bool {
-        false
-    }
 }
 
 /// A model that is shared.
@@ -50,10 +44,6 @@ impl<M: Model + ?Sized> Model for Arc<M> {
 
     fn learns(&self) -> bool {
         (**self).learns()
-    }
-
-    fn awaits_page(&self, context: &Context<'_>) -> bool {
-        (**self).awaits_page(context)
     }
 }
 

@@ -149,8 +149,8 @@ pub struct DecisionRequest {
     /// Size of the response, if it is the connection's first and its size is known.
     pub first_response: Option<DataSize>,
     /// True if the server can tell the client later, when the connection idles: HTTP/2 has the ALTSVC frame for it
-    /// (RFC 7838 section 4). Then a client that heeds it has no offer before the end of its page if it would follow one in the
-    /// middle of the page, or if the page may show that HTTP/2 is faster: the decision is for HTTP/3, with [`AltSvc::Omit`].
+    /// (RFC 7838 section 4). Then a client that would follow an offer in the middle of the page has none before its
+    /// end: the decision is for HTTP/3, with [`AltSvc::Omit`].
     pub can_tell_later: bool,
     /// The page that the connection has just loaded, if it is not observed yet: it counts among those of the host's visitors
     /// while these are few.
@@ -329,16 +329,16 @@ impl Selector {
             congestion: context.congestion,
         };
         let mut choice = self.choose(&subject, &judgement, &context, now);
-        let is_told_later = choice.http3
-            && subject.may_be_told_later(moment)
-            && (client.class().moves_within_page() || model.awaits_page(&context));
         let ends_session = ends_session(judgement.prediction.as_ref(), mix.bytes_left());
         drop(counted);
         let mut alt_svc = alt_svc_of(&subject, moment, &judgement, &choice, ends_session);
         let waits = subject.waits(moment) || choice.http3 && subject.is_loss_awaited(moment);
         if judgement.offer_mode == OfferMode::Long && waits {
             (alt_svc, choice.reason) = (AltSvc::Omit, Reason::Waiting);
-        } else if judgement.offer_mode == OfferMode::Long && is_told_later {
+        } else if judgement.offer_mode == OfferMode::Long
+            && choice.http3
+            && subject.is_told_later(moment)
+        {
             alt_svc = AltSvc::Omit;
         }
         Verdict {
@@ -515,13 +515,14 @@ impl Subject<'_> {
         self.client.class().family() == Family::Curl && self.known.is_none_or(|it| pages(it) == 0.0)
     }
 
-    /// The client has no offer yet, and one would reach it at the end of its page.
-    fn may_be_told_later(&self, moment: &DecisionRequest) -> bool {
+    /// The first offer would be followed by the very next request, which waits for a handshake and begins with a cold
+    /// window in the middle of the page: Firefox does not wait for the new connection to be there.
+    fn is_told_later(&self, moment: &DecisionRequest) -> bool {
         let has_offer = self.known.is_some_and(|known| known.is_offered());
         moment.can_tell_later
             && !has_offer
             && moment.transport == Transport::Tcp
-            && self.client.class().heeds_alt_svc_frames()
+            && self.client.class().moves_within_page()
     }
 }
 

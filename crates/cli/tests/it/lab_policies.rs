@@ -2,7 +2,7 @@
 //!
 //! Without the right to make namespaces each test says that it is skipped.
 
-use crate::common::{Dir, installed, success};
+use crate::common::{Dir, success};
 use crate::lab::{can_emulate, only_run};
 use altway_record::{Policy, Protocol, Sample};
 use std::fs;
@@ -31,25 +31,20 @@ fn protocols(samples: &[Sample], policy: Policy) -> Vec<Vec<Protocol>> {
     sessions.map(used).collect()
 }
 
-/// Runs the plan: its closing table and its samples.
-fn run(dir: &Dir, plan: &str) -> (String, Vec<Sample>) {
-    dir.file("tiny.toml", plan);
-    let table = success(&mut dir.altway(["lab", "run", "tiny.toml"]));
-    let text = fs::read_to_string(only_run(dir).join("samples.csv")).unwrap();
-    (table, altway_record::read_samples(&text).unwrap())
-}
-
 #[test]
 fn each_policy_s_clients_go_where_its_server_says_from_session_to_session() {
     let dir = Dir::alone();
     if !can_emulate(&dir) {
         return;
     }
-    let (table, samples) = run(&dir, PLAN);
+    dir.file("tiny.toml", PLAN);
+    let table = success(&mut dir.altway(["lab", "run", "tiny.toml"]));
     assert!(
         table.contains("Policies of the server · 1 cell, 3 sessions each"),
         "{table}"
     );
+    let text = fs::read_to_string(only_run(&dir).join("samples.csv")).unwrap();
+    let samples = altway_record::read_samples(&text).unwrap();
     let (h2, h3) = (vec![Protocol::H2; 3], vec![Protocol::H3; 3]);
     let moving = vec![Protocol::H2, Protocol::H3, Protocol::H3];
     let of = |policy| protocols(&samples, policy);
@@ -65,21 +60,4 @@ fn each_policy_s_clients_go_where_its_server_says_from_session_to_session() {
         .iter()
         .filter(|one| one.policy == Some(Policy::Study));
     assert!(offers.into_iter().all(|one| one.alt_svc_ma_s == Some(60)));
-}
-
-/// Nobody knows the path's rate or the host, so that the offer comes in a frame after the first page.
-#[test]
-fn chromium_heeds_an_offer_that_comes_after_its_first_page() {
-    let dir = Dir::alone();
-    if !can_emulate(&dir) || !installed("chromium") {
-        return;
-    }
-    let plan = PLAN.replace("\"study\", ", "");
-    let (_, samples) = run(&dir, &format!("client = \"chromium\"\n{plan}"));
-    let sessions = protocols(&samples, Policy::Learned);
-    assert_eq!(sessions[0], [Protocol::H2; 3]);
-    // TCP is tried beside it, and may have the page itself.
-    for later in &sessions[1..] {
-        assert_eq!(later.last(), Some(&Protocol::H3), "{sessions:?}");
-    }
 }

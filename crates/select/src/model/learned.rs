@@ -5,7 +5,6 @@ use crate::ClientClass;
 use crate::decision::{Offer, Prediction, Reason};
 use crate::limit::{limited_rate, separate};
 use crate::loss;
-use crate::mix;
 use crate::observation::Transport;
 use crate::residuals;
 use crate::surface::{Congestion, Exchange, PathProperties, Predictor, Surface};
@@ -13,9 +12,6 @@ use crate::surface::{Congestion, Exchange, PathProperties, Predictor, Surface};
 /// bit/s, seconds: a path of which nothing is known.
 const RATE: f64 = 80e6;
 const RTT: f64 = 0.03;
-
-/// bit/s: a path that is fast enough for any client's limit over QUIC to bind.
-const FAST: f64 = 1e9;
 
 /// ln: deviation of a measured rate, and of a client's rate over QUIC from that of its class.
 const RATE_NOISE: f64 = 0.2;
@@ -111,30 +107,17 @@ impl SurfaceModel {
         self.margin + PRICE * if busy.is_nan() { 0.0 } else { busy }
     }
 
-    fn is_learning(&self, context: &Context<'_>) -> bool {
-        self.learns && context.learning
-    }
-
-    /// The client's own rate over QUIC counts.
-    fn uses_own_rates(&self, context: &Context<'_>) -> bool {
-        self.is_learning(context) || self.learns && has_both_rates(context)
-    }
-
-    /// bit/s that the client's class takes over QUIC.
-    fn limit(&self, context: &Context<'_>) -> f64 {
-        if self.is_learning(context) {
-            context.limit
-        } else {
-            crate::classes::prior(&self.surface, context.class).0
-        }
-    }
-
     /// The prediction for a client. On a server with few visits nothing that was learnt counts but a client's own rates
     /// once both are measured: they need no prediction that might be wrong, and say at once that UDP is throttled.
     pub(crate) fn predict(&self, context: &Context<'_>) -> Prediction {
-        let learns = self.is_learning(context);
-        let limit = self.limit(context);
-        let path = path(context, &self.surface, limit, self.uses_own_rates(context));
+        let learns = self.learns && context.learning;
+        let own_rates = learns || self.learns && has_both_rates(context);
+        let limit = if learns {
+            context.limit
+        } else {
+            crate::classes::prior(&self.surface, context.class).0
+        };
+        let path = path(context, &self.surface, limit, own_rates);
         let path_properties = path_properties(context, &path);
         let predictor = Predictor::new(&self.surface, &path_properties);
         let (ln2, ln3, slope) = context.mix.times(|exchange| predictor.times(exchange));
@@ -198,29 +181,6 @@ impl Model for SurfaceModel {
 
     fn learns(&self) -> bool {
         self.learns
-    }
-
-    /// It is unknown what the host's visitors load, and an offer would be taken back for the largest usual page, over a fast path if
-    /// nobody knows the path's rate either.
-    fn awaits_page(&self, context: &Context<'_>) -> bool {
-        if context.mix.is_known() {
-            return false;
-        }
-        let limit = self.limit(context);
-        let own = context.known.and_then(ClientState::any_rate).is_some();
-        let nearby = context.neighbours.is_some_and(|it| it.rate.is_some());
-        let path = if own || nearby {
-            path(context, &self.surface, limit, self.uses_own_rates(context))
-        } else {
-            Path {
-                rate2: FAST,
-                rate3: limited_rate(FAST, limit),
-                deviation: 0.0,
-            }
-        };
-        let path_properties = path_properties(context, &path);
-        let times = self.surface.times(&path_properties, &mix::largest_usual());
-        times.difference() >= HYSTERESIS - self.margin(context.load)
     }
 }
 

@@ -1,5 +1,5 @@
-//! Offers of HTTP/3: those that responses make, and one that is told after the page: to a client that would move in the middle
-//! of it, or whose page may show that HTTP/2 is faster.
+//! Offers of HTTP/3: those that responses make, and one that is told after the page, to a client that would move in the
+//! middle of it.
 
 use super::check::RequestHead;
 use super::fields::Offered;

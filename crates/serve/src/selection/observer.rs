@@ -466,10 +466,9 @@ impl ConnectionObserver {
 
     /// True if an offer to this client may be kept for the time when the connection idles.
     pub(crate) fn may_tell_later(&self) -> bool {
-        let heeds = |known: &ClientObservation| {
-            known.client.class().heeds_alt_svc_frames() && !known.offered
-        };
-        self.can_tell_later && self.known.as_ref().is_some_and(heeds)
+        let moves =
+            |known: &ClientObservation| known.client.class().moves_within_page() && !known.offered;
+        self.can_tell_later && self.known.as_ref().is_some_and(moves)
     }
 
     /// The connection idles, for the first time: decides anew, by what the page has shown, if an offer was kept for
