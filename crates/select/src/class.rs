@@ -176,6 +176,13 @@ impl ClientClass {
         matches!(self.family, Family::Firefox)
     }
 
+    /// True if an offer in an ALTSVC frame (RFC 7838 section 4) reaches these clients: Chromium and Firefox take it as they take
+    /// one in a field, curl doesn't know it, and of others it is not known.
+    #[must_use]
+    pub const fn heeds_alt_svc_frames(self) -> bool {
+        matches!(self.family, Family::Chromium | Family::Firefox)
+    }
+
     /// True if these clients keep a connection over HTTP/3 when a response of it takes every alternative back, and come over
     /// TCP at their next one.
     #[must_use]

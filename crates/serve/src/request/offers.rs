@@ -1,5 +1,5 @@
 //! Offers of HTTP/3: those that responses make, and one that is told after the page, to a client that would move in the
-//! middle of it.
+//! middle of it, or whose page has shown that HTTP/3 is faster.
 
 use super::check::RequestHead;
 use super::fields::Offered;

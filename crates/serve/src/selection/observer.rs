@@ -11,7 +11,7 @@ use super::counters::Counters;
 use super::{HostIndex, Selection};
 use crate::request::log::Protocol;
 use altway_select::{
-    AltSvc, Client, Decision, DecisionRequest, Hints, LoggedProtocol, Offer, Page, Pages, Start,
+    AltSvc, Client, Decision, DecisionRequest, Hints, LoggedProtocol, Page, Pages, Reason, Start,
     Transport, UnixTime,
 };
 use altway_units::{DataSize, Timestamp};
@@ -466,13 +466,14 @@ impl ConnectionObserver {
 
     /// True if an offer to this client may be kept for the time when the connection idles.
     pub(crate) fn may_tell_later(&self) -> bool {
-        let moves =
-            |known: &ClientObservation| known.client.class().moves_within_page() && !known.offered;
-        self.can_tell_later && self.known.as_ref().is_some_and(moves)
+        let heeds = |known: &ClientObservation| {
+            known.client.class().heeds_alt_svc_frames() && !known.offered
+        };
+        self.can_tell_later && self.known.as_ref().is_some_and(heeds)
     }
 
-    /// The connection idles, for the first time: decides anew, by what the page has shown, if an offer was kept for
-    /// this. `None` where there was none; later responses have theirs in their fields.
+    /// The connection idles, for the first time: decides anew, by what the page has shown, if nothing was offered yet.
+    /// `None` where something was, or where the operator decides; later responses have theirs in their fields.
     pub(crate) fn idle(
         &mut self,
         selection: &Selection,
@@ -483,7 +484,9 @@ impl ConnectionObserver {
     ) -> Option<Decision> {
         let could = std::mem::take(&mut self.can_tell_later);
         let latest = self.decided?.decision;
-        if !could || latest.offer != Offer::Http3 || latest.alt_svc != AltSvc::Omit {
+        let is_told = matches!(latest.alt_svc, AltSvc::Advertise { .. });
+        let is_fixed = matches!(latest.reason, Reason::Fixed);
+        if !could || is_told || is_fixed {
             return None;
         }
         let known = self.known.as_mut()?;

@@ -2,11 +2,12 @@
 
 use super::*;
 use crate::selection::counters::told;
-use altway_select::{ModelKind, Reason};
+use altway_select::{ModelKind, Offer};
 use std::cell::Cell;
 use std::net::Ipv4Addr;
 
 mod ends;
+mod page_shows;
 mod streams;
 
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
