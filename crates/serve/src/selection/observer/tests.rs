@@ -193,55 +193,6 @@ fn a_page_that_takes_long_has_its_offer_in_the_middle() {
 }
 
 #[test]
-fn a_page_that_shows_a_fast_path_takes_the_offer_with_it() {
-    let selection = learned();
-    let mut scene = Scene::new(&selection, Transport::Tcp, 40 * MS);
-    scene.request(1);
-    let decision = scene.decide(Some(600));
-    assert_eq!(
-        (decision.offer, decision.alt_svc),
-        (Offer::Http3, AltSvc::Omit)
-    );
-    // The first round trip was a bad guess: 1 ms, and 900 Mbit/s.
-    let mut counters = scene.counters.get();
-    counters.min_rtt = Some(MS);
-    scene.counters.set(counters);
-    scene.complete();
-    scene.download(50, 8_889 * MS / 1_000);
-    scene
-        .observer
-        .arrived(scene.now, || Some(scene.counters.get()));
-    scene.now += 300 * MS;
-    let told = scene.idle();
-    assert!(told.is_none_or(|it| it.offer == Offer::Http2), "{told:?}");
-}
-
-#[test]
-fn the_page_that_ends_with_the_pause_counts_for_the_offer_after_it() {
-    let told = |megabytes| {
-        let selection = learned();
-        let mut scene = Scene::new(&selection, Transport::Tcp, 25 * MS);
-        scene.request(1);
-        let decision = scene.decide(Some(600));
-        assert_eq!(
-            (decision.offer, decision.alt_svc),
-            (Offer::Http3, AltSvc::Omit)
-        );
-        scene.complete();
-        // 480 Mbit/s.
-        scene.download(megabytes, 16_667 * MS / 1_000);
-        scene
-            .observer
-            .arrived(scene.now, || Some(scene.counters.get()));
-        scene.now += 300 * MS;
-        scene.idle().unwrap().offer
-    };
-    // For a usual site HTTP/3 is faster, also at this rate; not for who loads this much.
-    assert_eq!(told(1), Offer::Http3);
-    assert_eq!(told(10), Offer::Http2);
-}
-
-#[test]
 fn what_was_learnt_is_there_for_the_next_connection() {
     let selection = learned();
     let mut scene = Scene::new(&selection, Transport::Tcp, MS);
