@@ -161,12 +161,10 @@ fn fetch_once(
 ) -> Result<Fetched, Fetched> {
     let testbed = job.testbed;
     let mut command = testbed.network.client_command("curl");
-    match (kept, job.protocol) {
-        (Some(file), _) => command.arg("--http2").arg("--alt-svc").arg(file),
-        (None, Protocol::H1) => command.arg("--http1.1"),
-        (None, Protocol::H2) => command.arg("--http2"),
-        (None, Protocol::H3) => command.arg("--http3-only"),
-    };
+    command.args(version_option(kept.is_some(), job.protocol));
+    if let Some(file) = kept {
+        command.arg("--alt-svc").arg(file);
+    }
     if let Some(address) = job.named_address() {
         let (host, ip) = (testbed.host(), in_url(address.ip()));
         command.args(["--resolve", &format!("{host}:{}:{ip}", job.port)]);
@@ -199,6 +197,17 @@ fn fetch_once(
             Fetched::Failed(format!("`curl` gave no measurement: {said}"))
         }
     })
+}
+
+/// The option for `protocol`. One that is to follow offers gets none: over TLS curl asks for HTTP/2 by itself, and with `--http2`
+/// a curl that has HTTP/3 (8.14) follows no offer of it.
+fn version_option(follows_offers: bool, protocol: Protocol) -> Option<&'static str> {
+    match protocol {
+        _ if follows_offers => None,
+        Protocol::H1 => Some("--http1.1"),
+        Protocol::H2 => Some("--http2"),
+        Protocol::H3 => Some("--http3-only"),
+    }
 }
 
 /// A line a request, in their order; each begins when the one before has ended.
@@ -273,6 +282,15 @@ mod tests {
             (None, 2_500_000)
         );
         assert_eq!(records[1].protocol_used, Some(Protocol::H2));
+    }
+
+    #[test]
+    fn a_curl_that_is_to_follow_offers_is_confined_to_no_version() {
+        for protocol in [Protocol::H2, Protocol::H3] {
+            assert_eq!(version_option(true, protocol), None);
+        }
+        assert_eq!(version_option(false, Protocol::H2), Some("--http2"));
+        assert_eq!(version_option(false, Protocol::H3), Some("--http3-only"));
     }
 
     #[test]
