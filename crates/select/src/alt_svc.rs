@@ -11,9 +11,9 @@ use std::time::Duration;
 /// Life of an offer, whether the client's path is known or not.
 pub(crate) const LONG: Duration = Duration::from_secs(2_592_000);
 
-/// Life of an offer to curl, which keeps an entry for each protocol that it came over, so that an answer
-/// over HTTP/3 takes back nothing: a day, until a page over HTTP/3 has shown how that fares.
-pub(crate) const CURL_MAX_AGE: Duration = Duration::from_secs(86_400);
+/// Life of an offer, by the operator's word alone, to clients that do not fall back to TCP: as long as that they reach nothing where
+/// UDP is blocked. Nothing shortens it, for curl keeps an entry for each protocol that it came over.
+pub(crate) const WITHOUT_FALLBACK: Duration = Duration::from_secs(86_400);
 
 /// Life of an offer that is taken back over HTTP/3: longer than the pauses of a session, for an entry that
 /// runs out sends the very next request to a new TCP connection.

@@ -183,6 +183,14 @@ impl ClientClass {
         matches!(self.family, Family::Chromium | Family::Firefox)
     }
 
+    /// True if these clients come over TCP where the alternative of an offer can't be reached, as RFC 7838 section 2.4 allows and
+    /// does not ask for. curl tries QUIC alone until its entry has run out, so that it reaches nothing where UDP is blocked
+    /// (seen with 8.14; curl's issue 19740).
+    #[must_use]
+    pub const fn falls_back(self) -> bool {
+        !matches!(self.family, Family::Curl)
+    }
+
     /// True if these clients keep a connection over HTTP/3 when a response of it takes every alternative back, and come over
     /// TCP at their next one.
     #[must_use]

@@ -136,11 +136,13 @@ pub enum Reason {
     UdpBlocked,
     /// HTTP/3 was taken back recently.
     TakenBack,
+    /// The client would not come over TCP if UDP were blocked ([`ClientClass::falls_back`](crate::ClientClass::falls_back)).
+    NoFallback,
 }
 
 impl Reason {
     /// The kinds of reasons by their names, as counters tell them apart: without the numbers.
-    pub const KINDS: [&'static str; 12] = [
+    pub const KINDS: [&'static str; 13] = [
         "fixed",
         "unknown-path",
         "waiting",
@@ -153,6 +155,7 @@ impl Reason {
         "hold-out",
         "udp-blocked",
         "taken-back",
+        "no-fallback",
     ];
 
     /// Returns the place of its kind in [`KINDS`](Self::KINDS).
@@ -171,6 +174,7 @@ impl Reason {
             Self::HoldOut => 9,
             Self::UdpBlocked => 10,
             Self::TakenBack => 11,
+            Self::NoFallback => 12,
         }
     }
 }
@@ -219,6 +223,7 @@ impl fmt::Display for Reason {
             Self::HoldOut => f.write_str("chosen by chance for a week, to measure both protocols"),
             Self::UdpBlocked => f.write_str("HTTP/3 was offered and never came"),
             Self::TakenBack => f.write_str("HTTP/3 was taken back lately"),
+            Self::NoFallback => f.write_str("the client does not fall back where UDP is blocked"),
         }
     }
 }
@@ -238,7 +243,7 @@ mod tests {
 
     #[test]
     fn the_last_kind_has_the_last_name() {
-        assert_eq!(Reason::TakenBack.kind_index(), Reason::KINDS.len() - 1);
+        assert_eq!(Reason::NoFallback.kind_index(), Reason::KINDS.len() - 1);
         assert_eq!(Reason::KINDS[Reason::HoldOut.kind_index()], "hold-out");
     }
 

@@ -137,7 +137,8 @@ impl Evidence {
         let http3 = before == Some(Offer::Http3);
         let judgement = model.judge(&self.context(class, http3, mix, &known));
         let forced = judgement.offer_mode == OfferMode::Forced;
-        Offer::of(judgement.http3 && (forced || !self.udp_blocked))
+        let may = class.falls_back() && !self.udp_blocked;
+        Offer::of(judgement.http3 && (forced || may))
     }
 
     /// Properties of a surface, with what the class takes over QUIC and without what this client does: by its own rate, a

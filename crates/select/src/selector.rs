@@ -12,7 +12,7 @@ use crate::snapshot::KeptHost;
 use crate::store::Store;
 use crate::surface::{Congestion, Surface};
 use crate::visits::Visits;
-use crate::{AltSvc, Client, ClientClass, Family, Hints, Secret, UnixTime, holdout};
+use crate::{AltSvc, Client, ClientClass, Hints, Secret, UnixTime, holdout};
 use altway_units::DataSize;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -332,7 +332,8 @@ impl Selector {
         let ends_session = ends_session(judgement.prediction.as_ref(), mix.bytes_left());
         drop(counted);
         let mut alt_svc = alt_svc_of(&subject, moment, &judgement, &choice, ends_session);
-        let waits = subject.waits(moment) || choice.http3 && subject.is_loss_awaited(moment);
+        let awaited = subject.waits(moment) || choice.http3 && subject.is_loss_awaited(moment);
+        let waits = awaited && choice.reason != Reason::NoFallback;
         if judgement.offer_mode == OfferMode::Long && waits {
             (alt_svc, choice.reason) = (AltSvc::Omit, Reason::Waiting);
         } else if judgement.offer_mode == OfferMode::Long
@@ -391,7 +392,7 @@ impl Selector {
         *self.visits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a choice of a judgement: by blocked UDP, damping and the hold-out.
+    /// Makes a choice of a judgement: by what the client does where UDP is blocked, damping and the hold-out.
     fn choose(
         &self,
         subject: &Subject<'_>,
@@ -408,6 +409,9 @@ impl Selector {
         let mut wanted = plain(judgement.http3, judgement.reason);
         if judgement.offer_mode == OfferMode::Forced {
             return wanted;
+        }
+        if !subject.client.class().falls_back() {
+            return plain(false, Reason::NoFallback);
         }
         let week = now.week();
         let blocked = subject.known.is_some_and(|known| known.is_udp_blocked())
@@ -509,12 +513,6 @@ impl Subject<'_> {
         slows_http3_alone && is_unknown && moment.transport == Transport::Tcp
     }
 
-    /// The offer can't be taken back, and no page over HTTP/3 has shown whether it will have to be.
-    fn is_on_trial(&self) -> bool {
-        let pages = |known: ClientState| known.residuals(Transport::Quic).pages;
-        self.client.class().family() == Family::Curl && self.known.is_none_or(|it| pages(it) == 0.0)
-    }
-
     /// The first offer would be followed by the very next request, which waits for a handshake and begins with a cold
     /// window in the middle of the page: Firefox does not wait for the new connection to be there.
     fn is_told_later(&self, moment: &DecisionRequest) -> bool {
@@ -553,7 +551,7 @@ fn alt_svc_of(
     if choice.http3 {
         let max_age = match judgement.offer_mode {
             OfferMode::Session => alt_svc::SESSION,
-            _ if subject.is_on_trial() => alt_svc::CURL_MAX_AGE,
+            _ if !subject.client.class().falls_back() => alt_svc::WITHOUT_FALLBACK,
             OfferMode::Forced | OfferMode::Long => alt_svc::LONG,
         };
         return AltSvc::Advertise { max_age };
@@ -561,6 +559,8 @@ fn alt_svc_of(
     match judgement.offer_mode {
         OfferMode::Forced => AltSvc::Clear,
         OfferMode::Session => AltSvc::Omit,
+        // Nothing over TCP reaches one that has an entry, and what comes over HTTP/3 takes back nothing.
+        OfferMode::Long if !subject.client.class().falls_back() => AltSvc::Omit,
         // It stays on the connection that it has, and would not shorten an entry's life by a response over HTTP/3.
         OfferMode::Long if !over_tcp && subject.client.class().keeps_cleared_connection() => {
             AltSvc::Clear

@@ -169,6 +169,11 @@ impl Browser {
         self == Self::Curl
     }
 
+    /// True if it comes over TCP where UDP doesn't get through. curl tries QUIC alone until the offer has run out.
+    pub(crate) fn falls_back(self) -> bool {
+        self != Self::Curl
+    }
+
     /// True if it runs on a phone.
     pub(crate) fn is_mobile(self) -> bool {
         matches!(self, Self::ChromiumAndroid | Self::Safari | Self::WebView)

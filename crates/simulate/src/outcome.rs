@@ -52,6 +52,7 @@ pub(crate) struct Tally {
     processor: f64,
     processor_of_h3: f64,
     on_h3: u64,
+    failed: u64,
 }
 
 /// Costs of a policy to a population. Regret is a page's time beyond that of the protocol that was the better for
@@ -78,6 +79,9 @@ pub struct Outcome {
     pub against_h2: f64,
     /// Share of pages that ended over HTTP/3.
     pub h3_share: f64,
+    /// Share of all pages that were asked for and could not be loaded: their clients tried QUIC alone, and UDP was blocked. They
+    /// count nowhere else.
+    pub failed: f64,
     /// Processor time, as a share of that with HTTP/3 for all.
     pub processor: f64,
     /// Changes of decision of a client a week, mean.
@@ -99,7 +103,13 @@ impl Tally {
             processor: 0.0,
             processor_of_h3: 0.0,
             on_h3: 0,
+            failed: 0,
         }
+    }
+
+    /// Counts a page that could not be loaded.
+    pub(crate) fn fail(&mut self) {
+        self.failed += 1;
     }
 
     pub(crate) fn add(&mut self, paid: &PageCost) {
@@ -172,6 +182,7 @@ impl Tally {
             worst_clients: worst(&mut harms),
             against_h2: self.against_h2 / pages,
             h3_share: self.on_h3 as f64 / pages,
+            failed: self.failed as f64 / (pages + self.failed as f64),
             processor: self.processor / self.processor_of_h3,
             changes: f64::from(changes) / clients as f64 / weeks,
         }

@@ -93,6 +93,10 @@ impl Simulation {
             entry.is_fresh(Duration::from_secs_f64(load.at))
         };
         let failed = wanted && visit.blocked;
+        if failed && !visit.browser.falls_back() {
+            self.tally.fail();
+            return;
+        }
         let over_h3 = wanted && !visit.blocked;
         let agent = self.agent(visit);
         let ask = Ask {
@@ -120,7 +124,8 @@ impl Simulation {
             entry.on_field(field, Duration::from_secs_f64(load.at));
         }
         // Where UDP is blocked an offer is tried and erased.
-        if failed || (offered && visit.blocked) {
+        let tried = failed || (offered && visit.blocked);
+        if tried && visit.browser.falls_back() {
             entry.on_failure();
         }
         let cost = PageCost {

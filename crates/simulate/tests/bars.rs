@@ -13,6 +13,7 @@ struct Means {
     worst_clients: f64,
     worst_pages: f64,
     throttled: f64,
+    failed: f64,
     processor: f64,
     changes: f64,
 }
@@ -28,6 +29,7 @@ impl Means {
             worst_clients: mean(|it| it.worst_clients),
             worst_pages: mean(|it| it.worst_pages),
             throttled: mean(|it| it.throttled),
+            failed: mean(|it| it.failed),
             processor: mean(|it| it.processor),
             changes: mean(|it| it.changes),
         }
@@ -97,11 +99,14 @@ fn sites_of_a_country_cost_little_more_than_with_http3_for_all_and_spare_the_wor
     assert_at_most("processor", learned.processor, 0.965);
 }
 
-/// HTTP/2 is 11 % slower there, so that each client that is held out or moved late shows.
+/// HTTP/2 is 11 % slower there, so that each client that is held out or moved late shows. Half of the difference is curl's, three
+/// clients in a hundred: offered HTTP/3 as all others are, it loads nothing where UDP is blocked.
 #[test]
-fn sites_of_the_world_cost_a_tenth_of_a_percent_more_than_with_http3_for_all() {
+fn sites_of_the_world_cost_a_fifth_of_a_percent_more_than_with_http3_for_all_and_none_fails() {
     let (learned, h3) = learned_and_h3(Region::Global, Mix::WEB, Surface::embedded(), |_| {});
-    assert_at_most("mean regret", learned.mean, h3.mean + 0.0012);
+    assert_at_most("mean regret", learned.mean, h3.mean + 0.0022);
+    assert_at_most("pages that fail", learned.failed, 0.0);
+    assert!(h3.failed > 0.0, "{}", h3.failed);
 }
 
 #[test]

@@ -1,32 +1,35 @@
-//! Offers to curl, which can't be taken back.
+//! Offers to curl, which does not fall back to TCP where UDP is blocked, and from which they can't be taken back.
 
 use super::*;
 
-fn curl() -> Client {
-    client("curl-other", 1)
-}
-
-/// The life in seconds of what a client far away is offered over TCP.
-fn life(selector: &Selector) -> Option<u64> {
+/// What a client of `class` far away is told over `transport`.
+fn told(selector: &Selector, class: &str, transport: Transport) -> Decision {
     let moment = DecisionRequest {
         min_rtt: Some(Duration::from_millis(60)),
-        ..over(Transport::Tcp, NOW)
+        ..over(transport, NOW)
     };
-    advertised(&selector.decide(&curl(), &host(), &moment))
+    selector.decide(&client(class, 1), &host(), &moment)
 }
 
 #[test]
-fn the_first_offer_lives_for_a_day() {
-    for model in ["learned", "h3", "threshold"] {
-        assert_eq!(life(&selector(model)), Some(86_400), "{model}");
+fn no_model_offers_http3_to_a_client_that_does_not_fall_back() {
+    for model in ["learned", "surface", "study", "threshold"] {
+        let selector = selector(model);
+        let browser = told(&selector, "chromium-linux", Transport::Tcp);
+        assert_eq!(browser.offer, Offer::Http3, "{model}");
+        for transport in [Transport::Tcp, Transport::Quic] {
+            let curl = told(&selector, "curl-other", transport);
+            assert_eq!(
+                (curl.offer, curl.alt_svc, curl.reason, curl.propensity),
+                (Offer::Http2, AltSvc::Omit, Reason::NoFallback, 1.0),
+                "{model}"
+            );
+        }
     }
 }
 
 #[test]
-fn an_offer_after_a_page_over_http3_lives_long() {
-    let selector = selector("learned");
-    selector.observe(&curl(), &host(), &page(Transport::Tcp, 0.3), NOW);
-    assert_eq!(life(&selector), Some(86_400));
-    selector.observe(&curl(), &host(), &page(Transport::Quic, 0.2), NOW);
-    assert_eq!(life(&selector), Some(2_592_000));
+fn an_offer_by_the_operators_word_lives_for_a_day() {
+    let told = told(&selector("h3"), "curl-other", Transport::Tcp);
+    assert_eq!(advertised(&told), Some(86_400));
 }

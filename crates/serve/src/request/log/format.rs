@@ -27,7 +27,7 @@ pub enum LogFormat {
     ///
     /// ```text
     /// 2026-11-22T02:05:13.123Z client=192.0.2.7 protocol=h2 method=GET path="/" status=200 bytes=600
-    /// offer=h3 reason="…" class=firefox-linux key=9f3a6c21d0b4 propensity=0.975 held=1 duration=0.000123 host="example.org" referer="https://…" agent="curl/8" cut=1
+    /// offer=h3 reason="…" class=firefox-linux key=9f3a6c21d0b4 propensity=0.975 held=1 duration=0.000123 host="example.org" referer="https://…" agent="Mozilla/5.0 …" cut=1
     /// ```
     #[default]
     KeyValue,
@@ -39,7 +39,7 @@ pub enum LogFormat {
     /// ASCII are escaped as nginx does it, like `\x22`. Without a path the request has its host.
     ///
     /// ```text
-    /// 192.0.2.7 - - [22/Nov/2026:02:05:13 +0000] "GET / HTTP/2.0" 200 600 "https://…" "curl/8"
+    /// 192.0.2.7 - - [22/Nov/2026:02:05:13 +0000] "GET / HTTP/2.0" 200 600 "https://…" "Mozilla/5.0 …"
     /// ```
     Combined,
 }

@@ -19,6 +19,7 @@ pub(super) struct Row {
     mean_regret_worst_pages: f64,
     mean_regret_throttled: f64,
     h3_share: f64,
+    failed_pages: f64,
     processor_time_against_h3: f64,
     changes_a_week: f64,
 }
@@ -43,6 +44,7 @@ impl Row {
             mean_regret_worst_pages: mean(|it| it.worst_pages),
             mean_regret_throttled: mean(|it| it.throttled),
             h3_share: mean(|it| it.h3_share),
+            failed_pages: mean(|it| it.failed),
             processor_time_against_h3: mean(|it| it.processor),
             changes_a_week: mean(|it| it.changes),
         }
@@ -50,7 +52,7 @@ impl Row {
 
     fn text(&self) -> String {
         format!(
-            "{:<24}{:>8.2}{:>8.2}{:>9.2}{:>14.0}{:>13.0}{:>11.0}{:>8.0}{:>11.2}\n",
+            "{:<20}{:>8.2}{:>8.2}{:>9.2}{:>14.0}{:>13.0}{:>11.0}{:>8.0}{:>8.2}{:>11.2}\n",
             self.policy,
             100.0 * self.mean_regret,
             100.0 * self.regret_of_all_time,
@@ -59,6 +61,7 @@ impl Row {
             100.0 * self.mean_regret_worst_pages,
             100.0 * self.mean_regret_throttled,
             100.0 * self.h3_share,
+            100.0 * self.failed_pages,
             self.processor_time_against_h3
         )
     }
@@ -71,7 +74,8 @@ pub(super) fn text(rows: &[Row]) -> String {
     tables.join("\n")
         + "\nIn per cent: mean regret of a page, and of all time together; time against HTTP/2 for all (ln); the \
            same of\nthe worst 1 % of clients; regret of the worst 1 % of pages, and on networks that throttle UDP; pages \
-           that end\nover HTTP/3. Processor time is a share of that with HTTP/3 for all.\n"
+           that end\nover HTTP/3; pages that fail, for curl tries QUIC alone where it has an offer and UDP is \
+           blocked. Processor\ntime is a share of that with HTTP/3 for all.\n"
 }
 
 fn table(rows: &[Row]) -> String {
@@ -80,7 +84,7 @@ fn table(rows: &[Row]) -> String {
         format!("{}, {:.0} pages a seed", row.population, row.pages)
     });
     let head = format!(
-        "{title}\n{:<24}{:>8}{:>8}{:>9}{:>14}{:>13}{:>11}{:>8}{:>11}\n",
+        "{title}\n{:<20}{:>8}{:>8}{:>9}{:>14}{:>13}{:>11}{:>8}{:>8}{:>11}\n",
         "policy",
         "regret",
         "of all",
@@ -89,6 +93,7 @@ fn table(rows: &[Row]) -> String {
         "worst pages",
         "throttled",
         "HTTP/3",
+        "failed",
         "processor"
     );
     head + &rows.iter().map(Row::text).collect::<String>()
@@ -111,6 +116,7 @@ mod tests {
             worst_clients: 0.3,
             against_h2: -0.05,
             h3_share: 0.5,
+            failed: 0.0,
             processor: 0.75,
             changes: 0.1,
         };
@@ -127,7 +133,7 @@ mod tests {
         ]);
         assert_eq!(text.matches("\npolicy").count(), 2, "{text}");
         assert_eq!(
-            text.matches("clairvoyant                 3.00").count(),
+            text.matches("clairvoyant             3.00").count(),
             3,
             "{text}"
         );
