@@ -224,6 +224,11 @@ impl<'r, 'a, Id: Copy + Ord> Exchanges<'r, 'a, Id> {
         }
     }
 
+    /// Returns true if the connection is gone.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state == State::Closed
+    }
+
     fn sent(&mut self, due: &Due) -> InFlightRequest {
         let stream = self.begun;
         self.begun = stream.saturating_add(1);

@@ -49,6 +49,10 @@ const FRAMES: Rate = Rate {
     per_second: 1 << 20,
 };
 
+/// The time for which a client that comes back keeps its connection after a session, unless it is told of HTTP/3 sooner: a browser's
+/// stays open for minutes, and a server may tell it after the page (RFC 7838 section 4).
+const LINGER: Duration = Duration::from_secs(1);
+
 /// Bytes that are read at once. Shared by all connections, so that an idle one holds none.
 const INBOUND_BYTES: usize = 64 << 10;
 
@@ -65,12 +69,16 @@ pub(crate) async fn serve(run: &Run<'_>, ordinal: u32, wire: Box<dyn Wire>, firs
         goaway: None,
         last_unrequested: None,
         heard: false,
+        is_told_of_services: false,
     };
     connection.send(first);
     if run.job.new_connections {
         connection.exchanges.drain();
     }
     connection.work().await;
+    if run.job.alt_svc_port.is_some() {
+        connection.linger().await;
+    }
     connection.close().await;
 }
 
@@ -117,6 +125,8 @@ struct Connection<'r, 'a> {
     last_unrequested: Option<StreamId>,
     /// A first byte has come.
     heard: bool,
+    /// An ALTSVC frame has come for the origin of the requests.
+    is_told_of_services: bool,
 }
 
 impl Connection<'_, '_> {
@@ -137,6 +147,17 @@ impl Connection<'_, '_> {
                 },
                 () = poll_fn(|cx| self.poll_turn(cx)) => {}
                 () = yield_now(), if unsendable => {}
+            }
+        }
+    }
+
+    /// Takes in what the server says once all answers have come.
+    async fn linger(&mut self) {
+        let until = tokio::time::Instant::now() + LINGER;
+        while !self.is_told_of_services && !self.exchanges.is_closed() {
+            tokio::select! {
+                () = poll_fn(|cx| self.poll_turn(cx)) => {}
+                () = sleep_until(until) => return,
             }
         }
     }
@@ -228,7 +249,7 @@ impl Connection<'_, '_> {
     /// Bytes in, events out. What the server can make the engine say to one read is about as large
     /// as the read; the link bounds the sum.
     fn process_input(&mut self, mut bytes: &[u8]) {
-        let (now, exchanges) = (Instant::now(), &mut self.exchanges);
+        let (now, run, exchanges) = (Instant::now(), self.run, &mut self.exchanges);
         let mut turn = self.engine.turn(now, &mut self.link.output);
         while let Some(event) = turn.receive(&mut bytes) {
             match event {
@@ -259,6 +280,12 @@ impl Connection<'_, '_> {
                     if code != Code::REFUSED_STREAM || !early || !exchanges.give_back(stream) {
                         exchanges.end(stream, now, Err(Failure::Reset(code.to_string())));
                     }
+                }
+                Event::AltSvc { origin, value, .. }
+                    if origin.as_deref().is_none_or(|it| run.job.is_origin(it)) =>
+                {
+                    self.is_told_of_services = true;
+                    run.on_alt_svc_frame(&value, now);
                 }
                 Event::StreamsAvailable => exchanges.on_stream_free(),
                 Event::GoAway { code } => {

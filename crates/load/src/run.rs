@@ -110,6 +110,13 @@ impl Job {
         self.learning.is_some() && self.alt_svc_port.is_none() && permit.item == 0
     }
 
+    /// Returns true if `origin` (RFC 6454 section 6.2) is that of the requests.
+    pub(crate) fn is_origin(&self, origin: &[u8]) -> bool {
+        let scheme = self.heads.first().and_then(|head| head.uri().scheme_str());
+        let of_requests = format!("{}://{}", scheme.unwrap_or_default(), self.authority());
+        of_requests.as_bytes() == origin
+    }
+
     /// Host and port as the URL names them.
     pub(crate) fn authority(&self) -> &str {
         let uri = self.heads.first().map(Request::uri);
@@ -297,6 +304,14 @@ impl<'a> Run<'a> {
         output.tally.add(&record);
         (output.on_record)(&record);
         self.send_permits.on_end(sent.item, end);
+    }
+
+    /// A frame, and no response, names the alternative services of the requests' origin (RFC 7838 section 4).
+    pub(crate) fn on_alt_svc_frame(&self, value: &[u8], now: Instant) {
+        if let Some(port) = self.job.alt_svc_port {
+            let field = AltSvc::parse(value, port);
+            self.send_permits.on_alt_svc(field, now);
+        }
     }
 
     pub(crate) fn on_connected(&self) {

@@ -5,6 +5,8 @@ mod common;
 
 use altway_load::{EarlyDataCount, Options, Trust};
 use altway_record::{After, Protocol, RequestRecord, Sessions, Visit, VisitRequest};
+use altway_serve::select::Reason;
+use altway_serve::select::model::{Context, Judgement, Model, OfferMode};
 use altway_serve::{
     Bind, EarlyData, EarlyDataFor, Security, Server, Site, StopHandle, certs, stop_channel,
 };
@@ -178,13 +180,18 @@ fn three_sessions() -> Visit {
 
 /// The protocols and connections of three sessions, by item.
 async fn come_back(server: &Running) -> Vec<RequestRecord> {
+    let records = visit(server, three_sessions()).await;
+    assert_eq!(records.len(), 9);
+    records
+}
+
+async fn visit(server: &Running, visit: Visit) -> Vec<RequestRecord> {
     let options = server.options("https", Protocol::H3);
-    let mut options = options.with_visit(three_sessions()).unwrap();
+    let mut options = options.with_visit(visit).unwrap();
     options.trust = server.trust();
     let (mut records, summary) = run(&options).await;
     summary.unwrap();
     records.sort_by_key(|record| record.item);
-    assert_eq!(records.len(), 9);
     assert!(records.iter().all(|record| record.error.is_none()));
     records
 }
@@ -210,6 +217,34 @@ async fn a_client_that_comes_back_goes_where_it_was_told_to() {
     });
     let records = come_back(&server).await;
     assert_eq!(protocols(&records), [2; 9]);
+}
+
+/// Offers HTTP/3 to clients of whose path something was measured.
+#[derive(Debug)]
+struct OnceMeasured;
+
+impl Model for OnceMeasured {
+    fn judge(&self, context: &Context<'_>) -> Judgement {
+        Judgement {
+            http3: context.packets().0 > 0.0,
+            reason: Reason::UnknownPath,
+            prediction: None,
+            offer_mode: OfferMode::Long,
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_is_told_after_its_page_goes_there_in_the_next_session() {
+    let server = Running::start_with(with_certificate, |options| {
+        options.model = Some(Arc::new(OnceMeasured));
+    });
+    // Of one request, so that no later response has what the first one shows.
+    let mut sessions = three_sessions();
+    sessions.requests.truncate(1);
+    let records = visit(&server, sessions).await;
+    assert_eq!(protocols(&records), [2, 3, 3]);
+    assert!(records[0].alt_svc_ma_s.is_none_or(|max_age| max_age == 0));
 }
 
 /// A server that offers HTTP/3 for a minute at its port, and speaks none.

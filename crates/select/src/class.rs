@@ -176,11 +176,14 @@ impl ClientClass {
         matches!(self.family, Family::Firefox)
     }
 
-    /// True if an offer in an ALTSVC frame (RFC 7838 section 4) reaches these clients: Chromium and Firefox take it as they take
-    /// one in a field, curl doesn't know it, and of others it is not known.
+    /// True if an offer in an ALTSVC frame (RFC 7838 section 4) reaches these clients: Chromium, Firefox and altway's take it as they
+    /// take one in a field, curl doesn't know it, and of others it is not known.
     #[must_use]
     pub const fn heeds_alt_svc_frames(self) -> bool {
-        matches!(self.family, Family::Chromium | Family::Firefox)
+        matches!(
+            self.family,
+            Family::Chromium | Family::Firefox | Family::Altway
+        )
     }
 
     /// True if these clients come over TCP where the alternative of an offer can't be reached, as RFC 7838 section 2.4 allows and
