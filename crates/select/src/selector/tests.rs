@@ -12,6 +12,7 @@ mod curl;
 mod few_visits;
 mod hosts;
 mod loss_by_control;
+mod lossy_rates;
 mod told_later;
 
 /// A Monday.
