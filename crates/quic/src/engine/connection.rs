@@ -7,14 +7,13 @@ mod sending;
 mod windows;
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quinn_proto::{ConnectionError, ReadError, StreamEvent, VarInt, WriteError};
 
 use crate::budget::{Budget, is_one_handshake_packet};
-use crate::engine::crypto::{self, Truncation};
+use crate::engine::crypto::{self, KeySettings};
 use crate::engine::meter;
 use crate::engine::paths::Paths;
 use crate::engine::pins::Pins;
@@ -62,7 +61,7 @@ pub struct Connection {
     budget: Budget,
     /// Addresses to which the connection sends after the handshake.
     paths: Paths,
-    truncation: Arc<Truncation>,
+    keys: KeySettings,
     /// `None`: they are whole.
     windows: Option<Windows>,
     /// Datagrams that wait to be read.
@@ -95,7 +94,7 @@ impl Connection {
         windows: Option<Windows>,
     ) -> Self {
         let paths = Paths::new(engine.remote_address());
-        let truncation = crypto::truncation(&engine);
+        let keys = crypto::key_settings(&engine);
         Self {
             engine,
             version,
@@ -109,7 +108,7 @@ impl Connection {
             give_up,
             budget,
             paths,
-            truncation,
+            keys,
             windows,
             pins: Pins::default(),
             stream_frames: 0,
@@ -468,6 +467,8 @@ impl QuicConnection for Connection {
     }
 
     fn update_keys(&mut self) {
+        // Where the engine has changed keys already, and that is put off, this is all.
+        self.keys.deferral.end();
         self.engine.force_key_update();
     }
 

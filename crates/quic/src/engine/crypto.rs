@@ -4,6 +4,7 @@
 //! The engine's own provider speaks version 1 alone and says nothing of versions in the handshake. This
 //! one stands in its place, a configuration for each version.
 
+mod deferral;
 mod initial;
 mod keys;
 mod next_keys;
@@ -25,8 +26,8 @@ use rustls::pki_types::ServerName;
 use rustls::quic::{ClientConnection, Connection, ServerConnection, Suite};
 
 use self::initial::InitialKeys;
+pub(crate) use self::session::KeySettings;
 use self::session::Session;
-pub(crate) use self::truncation::Truncation;
 use crate::{Error, PeerIdentity, Role, Version, version_information};
 
 /// Bytes of the authentication tag of each packet, whatever the cipher suite (RFC 9001 section 5.3).
@@ -92,11 +93,11 @@ impl crypto::ServerConfig for ServerCrypto {
     }
 }
 
-/// Returns the setting by which a connection's 1-RTT packets are made shorter.
-pub(crate) fn truncation(connection: &quinn_proto::Connection) -> Arc<Truncation> {
+/// Returns what may be set of the keys of a connection's 1-RTT packets.
+pub(crate) fn key_settings(connection: &quinn_proto::Connection) -> KeySettings {
     let data = connection.crypto_session().handshake_data();
-    let truncation = data.and_then(|data| data.downcast::<Arc<Truncation>>().ok());
-    *truncation.expect("every session has one")
+    let settings = data.and_then(|data| data.downcast::<KeySettings>().ok());
+    *settings.expect("every session has them")
 }
 
 /// Returns what the peer has shown of itself in the handshake so far.

@@ -19,8 +19,13 @@ use crate::tls;
 struct Counting {
     inner: &'static dyn Algorithm,
     made: AtomicU64,
+    /// Packets that were encrypted with the bit that says that keys have changed.
+    changed: Arc<AtomicU64>,
     packets: u64,
 }
+
+/// The bit of a short header's first byte that changes with the keys (RFC 9000 section 17.3.1).
+const KEY_PHASE: u8 = 0x04;
 
 impl Counting {
     /// One for each test: it lives as long as the process.
@@ -31,6 +36,7 @@ impl Counting {
         let counting: &'static Self = Box::leak(Box::new(Self {
             inner: suite.quic.unwrap(),
             made: AtomicU64::new(0),
+            changed: Arc::default(),
             packets,
         }));
         let suite = Tls13CipherSuite {
@@ -51,6 +57,10 @@ impl Counting {
     fn made(&self) -> u64 {
         self.made.load(Ordering::Relaxed)
     }
+
+    fn changed(&self) -> u64 {
+        self.changed.load(Ordering::Relaxed)
+    }
 }
 
 impl Algorithm for Counting {
@@ -58,6 +68,7 @@ impl Algorithm for Counting {
         self.made.fetch_add(1, Ordering::Relaxed);
         Box::new(Key {
             inner: self.inner.packet_key(key, iv),
+            changed: Arc::clone(&self.changed),
             packets: self.packets,
         })
     }
@@ -73,6 +84,7 @@ impl Algorithm for Counting {
 
 struct Key {
     inner: Box<dyn PacketKey>,
+    changed: Arc<AtomicU64>,
     packets: u64,
 }
 
@@ -83,6 +95,9 @@ impl PacketKey for Key {
         header: &[u8],
         payload: &mut [u8],
     ) -> Result<Tag, Error> {
+        let is_changed = header[0] & 0x80 == 0 && header[0] & KEY_PHASE != 0;
+        self.changed
+            .fetch_add(u64::from(is_changed), Ordering::Relaxed);
         self.inner.encrypt_in_place(number, header, payload)
     }
 
@@ -150,8 +165,9 @@ const AES_GCM: u64 = 1 << 23;
 #[test]
 fn without_a_reason_keys_stay_as_they_are() {
     let (pair, keys) = pair(AES_GCM);
-    // The engine changes them once, early, for peers that can't follow to fail soon.
+    // The engine changes them once, early, for peers that can't follow to fail soon. The peer sees none of it.
     assert_eq!(transfer(pair, keys, |_| {}), 2);
+    assert_eq!(keys.changed(), 0);
 }
 
 /// Each change makes a key for either direction.
@@ -170,6 +186,7 @@ fn either_side_changes_keys_in_the_middle_of_transfers_both_ways() {
         let (pair, keys) = pair(AES_GCM);
         let made = transfer(pair, keys, update);
         assert!(made >= 2 + 2 * 3, "{made} keys by {who}");
+        assert!(keys.changed() > 100, "{who}");
     }
 }
 
@@ -179,6 +196,7 @@ fn a_key_that_has_encrypted_too_much_changes_by_itself() {
     let (pair, keys) = pair(10_000 + 200);
     let made = transfer(pair, keys, |_| {});
     assert!(made >= 2 + 2 * 3, "{made} keys");
+    assert!(keys.changed() > 100);
 }
 
 #[test]

@@ -61,9 +61,9 @@ impl Connection {
         less: u16,
         buf: &mut Vec<u8>,
     ) -> Option<quinn_proto::Transmit> {
-        self.truncation.set(less);
+        self.keys.truncation.set(less);
         let transmit = self.engine.poll_transmit(now, max_segments, buf);
-        self.truncation.set(0);
+        self.keys.truncation.set(0);
         let mut transmit = transmit?;
         transmit.size -= usize::from(less);
         buf.truncate(transmit.size);

@@ -11,6 +11,7 @@ use bytes::BytesMut;
 use quinn_proto::crypto::{CryptoError, HeaderKey, KeyPair, Keys, PacketKey};
 use rustls::quic::{DirectionalKeys, HeaderProtectionKey};
 
+use super::deferral::SharedKey;
 use super::padding::UnpaddingKey;
 use super::truncation::{TruncatingKey, Truncation};
 use crate::{Version, long_header};
@@ -26,12 +27,16 @@ pub(super) fn of_long_headers(version: Version, keys: rustls::quic::Keys) -> Key
     )
 }
 
-/// Keys of 1-RTT packets.
-pub(super) fn of_short_headers(keys: rustls::quic::Keys, by: &Arc<Truncation>) -> Keys {
+/// Keys of 1-RTT packets, and once more the one of those that are sent.
+pub(super) fn of_short_headers(
+    keys: rustls::quic::Keys,
+    by: &Arc<Truncation>,
+) -> (Keys, SharedKey) {
     let mut keys = paired(of_short_header(keys.local), of_short_header(keys.remote));
-    keys.packet.local = Box::new(TruncatingKey::new(keys.packet.local, by));
+    let local = SharedKey::new(keys.packet.local);
+    keys.packet.local = Box::new(TruncatingKey::new(Box::new(local.clone()), by));
     keys.packet.remote = Box::new(UnpaddingKey::of_streams(keys.packet.remote));
-    keys
+    (keys, local)
 }
 
 /// Returns the keys of one direction, of packets with a short header.

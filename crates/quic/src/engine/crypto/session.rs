@@ -13,10 +13,11 @@ use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{ConnectionId, Side, TransportError, TransportErrorCode};
 use rustls::quic::{Connection, KeyChange, Secrets, Suite};
 
+use super::deferral::{self, Deferral, SharedKey};
 use super::initial::InitialKeys;
 use super::next_keys::LazyNextKeys;
 use super::padding::UnpaddingKey;
-use super::truncation::Truncation;
+use super::truncation::{TruncatingKey, Truncation};
 use super::{keys, retry};
 use crate::version_information::{self, Fault};
 use crate::{PeerIdentity, Role, Version};
@@ -34,10 +35,20 @@ pub(super) struct Session {
     /// Keys that were derived before the connection began, until it has others.
     derived: Option<InitialKeys>,
     next: Option<Next>,
-    /// Setting that the keys of 1-RTT packets shorten packets by.
-    truncation: Arc<Truncation>,
+    settings: KeySettings,
+    /// The first key of 1-RTT packets that are sent, until the second is there.
+    first: Option<SharedKey>,
     /// Identity that the client has shown, once `tls` is gone.
     identity: Option<Box<PeerIdentity>>,
+}
+
+/// Settings of the keys of a connection's 1-RTT packets.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KeySettings {
+    /// Setting that they shorten packets by.
+    pub(crate) truncation: Arc<Truncation>,
+    /// Time of their first change.
+    pub(crate) deferral: Arc<Deferral>,
 }
 
 /// Source of the next keys of 1-RTT packets.
@@ -65,7 +76,8 @@ impl Session {
             initial,
             derived,
             next: None,
-            truncation: Arc::default(),
+            settings: KeySettings::default(),
+            first: None,
             identity: None,
         }
     }
@@ -91,9 +103,9 @@ impl crypto::Session for Session {
     }
 
     /// Nobody here asks quinn-proto for what it is meant for: TLS refuses peers without a common protocol by
-    /// itself. So the connection asks for the [`Truncation`] by it.
+    /// itself. So the connection asks for the [`KeySettings`] by it.
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
-        Some(Box::new(Arc::clone(&self.truncation)))
+        Some(Box::new(self.settings.clone()))
     }
 
     fn peer_identity(&self) -> Option<Box<dyn Any>> {
@@ -164,7 +176,11 @@ impl crypto::Session for Session {
             }
             Some(KeyChange::OneRtt { keys, next }) => {
                 self.next = Some(Next::Secrets(next));
-                Some(keys::of_short_headers(keys, &self.truncation))
+                let (keys, first) = keys::of_short_headers(keys, &self.settings.truncation);
+                let limit = keys.packet.local.confidentiality_limit();
+                self.settings.deferral.begin(limit);
+                self.first = Some(first);
+                Some(keys)
             }
             None => {
                 if buf.is_empty() {
@@ -180,9 +196,16 @@ impl crypto::Session for Session {
             Next::Secrets(secrets) => LazyNextKeys::new(secrets),
             Next::After(former) => former.after()?,
         });
-        let keys = next_keys.lend(&self.truncation);
+        let by = &self.settings.truncation;
+        let keys = next_keys.lend(by);
         self.next = Some(Next::After(next_keys));
-        Some(keys)
+        Some(match self.first.take() {
+            Some(first) => {
+                let first = Box::new(TruncatingKey::new(Box::new(first), by));
+                deferral::put_off(keys, first, &self.settings.deferral)
+            }
+            None => keys,
+        })
     }
 
     fn is_valid_retry(&self, id: &ConnectionId, header: &[u8], payload: &[u8]) -> bool {
