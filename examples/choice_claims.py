@@ -37,6 +37,13 @@ TABLES = {
     "Four links with loss at 50 Mbit/s": ["2026-11-27-2core-vm-selection-50-lossy"],
     "Two links with loss at 50 Mbit/s, without delay": ["2026-11-29-2core-vm-selection-50-near-lossy"],
     "Twelve links with loss at 600 Mbit/s and 1 Gbit/s": ["2026-11-29-2core-vm-selection-fast-lossy"],
+    "Four of them again, told after the page": ["2026-11-29-2core-vm-selection-fast-near-lossy"],
+    "Chromium on twelve fast links that lose packets": ["2026-11-29-2core-vm-selection-fast-lossy-chromium"],
+    "Firefox at 200 Mbit/s": ["2026-11-29-2core-vm-selection-200-firefox"],
+    "curl with HTTP/3 at 200 Mbit/s": [
+        "2026-11-29-2core-vm-selection-200-curl",
+        "2026-11-29-2core-vm-selection-200-lossy-curl",
+    ],
 }
 MAP = (
     "HTTP/3 against HTTP/2 over 36 links",
