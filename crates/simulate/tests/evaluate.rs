@@ -197,8 +197,11 @@ fn coin(seed: u64, http3: f64) -> Vec<Told> {
     let all3 = Timed::run(&population, AlwaysH3 { max_age: MONTH }).times;
     let (mut replay, mut trials, mut pages) = (replay(), Vec::new(), Vec::new());
     for (now, address, entry) in &logged.policy.log {
-        if let Some(found) = replay.read(entry) {
-            pages.push((now.to_bits(), *address));
+        let page = (now.to_bits(), *address);
+        // curl's that fail where all are offered HTTP/3 have no time there.
+        let loads = all3.contains_key(&page);
+        if let Some(found) = replay.read(entry).filter(|_| loads) {
+            pages.push(page);
             trials.push(trial(&found));
         }
     }
