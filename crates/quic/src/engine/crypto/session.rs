@@ -47,7 +47,7 @@ pub(super) struct Session {
 pub(crate) struct KeySettings {
     /// Setting that they shorten packets by.
     pub(crate) truncation: Arc<Truncation>,
-    /// Time of their first change.
+    /// Packets that their first change is put off by.
     pub(crate) deferral: Arc<Deferral>,
 }
 
