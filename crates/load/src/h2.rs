@@ -69,7 +69,7 @@ pub(crate) async fn serve(run: &Run<'_>, ordinal: u32, wire: Box<dyn Wire>, firs
         goaway: None,
         last_unrequested: None,
         heard: false,
-        is_told_of_services: false,
+        has_alt_svc_frame: false,
     };
     connection.send(first);
     if run.job.new_connections {
@@ -126,7 +126,7 @@ struct Connection<'r, 'a> {
     /// A first byte has come.
     heard: bool,
     /// An ALTSVC frame has come for the origin of the requests.
-    is_told_of_services: bool,
+    has_alt_svc_frame: bool,
 }
 
 impl Connection<'_, '_> {
@@ -154,7 +154,7 @@ impl Connection<'_, '_> {
     /// Takes in what the server says once all answers have come.
     async fn linger(&mut self) {
         let until = tokio::time::Instant::now() + LINGER;
-        while !self.is_told_of_services && !self.exchanges.is_closed() {
+        while !self.has_alt_svc_frame && !self.exchanges.is_closed() {
             tokio::select! {
                 () = poll_fn(|cx| self.poll_turn(cx)) => {}
                 () = sleep_until(until) => return,
@@ -284,7 +284,7 @@ impl Connection<'_, '_> {
                 Event::AltSvc { origin, value, .. }
                     if origin.as_deref().is_none_or(|it| run.job.is_origin(it)) =>
                 {
-                    self.is_told_of_services = true;
+                    self.has_alt_svc_frame = true;
                     run.on_alt_svc_frame(&value, now);
                 }
                 Event::StreamsAvailable => exchanges.on_stream_free(),

@@ -29,7 +29,7 @@ pub(crate) const LIMITING_LOSS: f64 = 0.005;
 const OF_PERMITTED: (f64, f64) = (1.0 / 3.0, 2.0);
 
 /// ln: deviation of a rate that loss limits, times the square root of the packets that were lost meanwhile. Sessions over 20 lossy links with
-/// delay have .37 to .56 with 17 of them, .11 to .31 with 35, and .05 to .14 with 170 and 350.
+/// delay have .29 to .56 with 17 of them, .11 to .31 with 35, and .05 to .14 with 170 and 350.
 const LOSS_NOISE: f64 = 1.6;
 
 /// TCP's rate over QUIC's above which UDP is throttled: of transfers that loss limits by chance, fewer than one pair in a hundred.
@@ -253,7 +253,7 @@ struct WithoutLoss<'a> {
     noise: f64,
 }
 
-/// What a path's loss does to the rates of senders that take it for congestion, in bit/s.
+/// Effect of a path's loss on the rates of senders that take it for congestion, in bit/s.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum ByLoss {
     /// Next to nothing: there is next to none, nothing has been measured, or TCP is so much faster that UDP is throttled.

@@ -65,29 +65,24 @@ pub(super) fn put_off(
     first: Box<dyn PacketKey>,
     deferral: &Arc<Deferral>,
 ) -> KeyPair<Box<dyn PacketKey>> {
-    KeyPair {
-        local: Box::new(DeferredKey {
+    let deferred = |first, second| {
+        Box::new(SecondKey {
             first,
-            second: second.local,
+            second,
             deferral: Arc::clone(deferral),
-        }),
-        remote: Box::new(PeersKey {
-            key: second.remote,
-            deferral: Arc::clone(deferral),
-        }),
+        })
+    };
+    KeyPair {
+        local: deferred(Some(first), second.local),
+        remote: deferred(None, second.remote),
     }
 }
 
-/// The second key of packets that are sent.
-struct DeferredKey {
-    first: Box<dyn PacketKey>,
+/// The second key of one direction.
+struct SecondKey {
+    /// The key that packets which are sent go on with.
+    first: Option<Box<dyn PacketKey>>,
     second: Box<dyn PacketKey>,
-    deferral: Arc<Deferral>,
-}
-
-/// The second key of packets that come.
-struct PeersKey {
-    key: Box<dyn PacketKey>,
     deferral: Arc<Deferral>,
 }
 
@@ -118,23 +113,27 @@ impl PacketKey for SharedKey {
     }
 }
 
-impl PacketKey for DeferredKey {
+impl PacketKey for SecondKey {
     fn encrypt(&self, number: u64, packet: &mut [u8], header_length: usize) {
-        if self.deferral.defers() {
-            packet[0] &= !KEY_PHASE;
-            self.first.encrypt(number, packet, header_length);
-        } else {
-            self.second.encrypt(number, packet, header_length);
+        match &self.first {
+            Some(first) if self.deferral.defers() => {
+                packet[0] &= !KEY_PHASE;
+                first.encrypt(number, packet, header_length);
+            }
+            _ => self.second.encrypt(number, packet, header_length),
         }
     }
 
+    /// Decrypts a packet: with the first one the peer has changed its keys, which ends the deferral.
     fn decrypt(
         &self,
         number: u64,
         header: &[u8],
         payload: &mut BytesMut,
     ) -> Result<(), CryptoError> {
-        self.second.decrypt(number, header, payload)
+        self.second.decrypt(number, header, payload)?;
+        self.deferral.end();
+        Ok(())
     }
 
     fn tag_len(&self) -> usize {
@@ -147,35 +146,5 @@ impl PacketKey for DeferredKey {
 
     fn integrity_limit(&self) -> u64 {
         self.second.integrity_limit()
-    }
-}
-
-impl PacketKey for PeersKey {
-    fn encrypt(&self, number: u64, packet: &mut [u8], header_length: usize) {
-        self.key.encrypt(number, packet, header_length);
-    }
-
-    /// Decrypts a packet; the first that is the peer's ends the deferral.
-    fn decrypt(
-        &self,
-        number: u64,
-        header: &[u8],
-        payload: &mut BytesMut,
-    ) -> Result<(), CryptoError> {
-        self.key.decrypt(number, header, payload)?;
-        self.deferral.end();
-        Ok(())
-    }
-
-    fn tag_len(&self) -> usize {
-        self.key.tag_len()
-    }
-
-    fn confidentiality_limit(&self) -> u64 {
-        self.key.confidentiality_limit()
-    }
-
-    fn integrity_limit(&self) -> u64 {
-        self.key.integrity_limit()
     }
 }

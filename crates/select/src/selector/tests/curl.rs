@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What a client of `class` far away is told over `transport`.
+/// The decision for a client of `class` far away that is told over `transport`.
 fn told(selector: &Selector, class: &str, transport: Transport) -> Decision {
     let moment = DecisionRequest {
         min_rtt: Some(Duration::from_millis(60)),
